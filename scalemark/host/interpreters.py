@@ -32,8 +32,8 @@ _WITH_VALUE = frozenset(  # options of `run` that take the next word
 )
 _OF_A_MODULE = ("-m", "--module", "-s", "--script")  # `uv run -m train`
 _ENGINES = ("docker", "podman", "nvidia-docker")
-ELSEWHERE = frozenset({*_ENGINES, "apptainer", "singularity", "ssh"})
-"""Programs whose command runs with the packages of another place."""
+_ELSEWHERE = frozenset({*_ENGINES, "apptainer", "singularity", "enroot", "ssh"})
+_STARTS = frozenset({"run", "exec", "shell", "start", "up"})  # a command of a container
 _IMAGE_WITHIN_S = 20.0
 _SWITCHES = frozenset(  # options of `docker run` and `podman run` that take no next word
     {
@@ -93,35 +93,51 @@ class Interpreter:
 NONE = Interpreter(path="", python="", packages={}, imported=())
 
 
+def place_elsewhere(words: Sequence[str]) -> str:
+    """Return the program of a command whose own command runs with the packages of another place,
+    as of a container; empty without one.
+    """
+    names = [Path(word).name for word in words[:MOST_WORDS]]
+    for word, name in zip(words, names, strict=False):
+        if word.startswith("--container-image"):  # of `srun`
+            return "srun"
+        if name == "ssh" or (name in _ELSEWHERE and not _STARTS.isdisjoint(names)):
+            return name
+    return ""
+
+
 def interpreter_of(
-    words: Sequence[str], folder: Path, variables: Mapping[str, str]
+    commands: Sequence[Sequence[str]], folder: Path, variables: Mapping[str, str]
 ) -> Sequence[str]:
     """Return the command that starts the Python of a program; empty where none is found.
 
     It is named (`python train.py`), found by a runner (`uv run`), stands in the first line of a
     script (`torchrun`), or is what a shell finds in the environment that it activates, or in PATH.
+    `commands` are a command line and those of its shell scripts. There what a path names counts: a
+    tool of the system may be a script of another Python.
     """
     is_of_shell = False
-    words = [word.rstrip(";") for word in words[:MOST_WORDS]]
-    for index, word in enumerate(words):
-        if Path(word).name in ELSEWHERE:
+    for number, command in enumerate(commands):
+        words = [word.rstrip(";") for word in command[:MOST_WORDS]]
+        if place_elsewhere(words):
             return ()
-        runner = _runner(words[index:])
-        if runner:
-            return (*runner, "python")
-        file = _file(word, folder, variables)
-        if file is None:
-            continue
-        if file.name == "activate":
-            return (str(file.with_name("python")),)
-        if PYTHON.fullmatch(file.name):
-            return (str(file),)
-        named = _shebang(file, folder, variables)
-        if named and PYTHON.fullmatch(Path(named).name):
-            return (named,)
-        is_of_shell = is_of_shell or file.name in _SHELLS or Path(named or "").name in _SHELLS
-        if file.suffix == ".py":
-            break
+        for index, word in enumerate(words):
+            runner = _runner(words[index:])
+            if runner:
+                return (*runner, "python")
+            file = _file(word, folder, variables)
+            if file is None:
+                continue
+            if file.name == "activate":
+                return (str(file.with_name("python")),)
+            if PYTHON.fullmatch(file.name):
+                return (str(file),)
+            named = _shebang(file, folder, variables)
+            if named and PYTHON.fullmatch(Path(named).name) and (number == 0 or "/" in word):
+                return (named,)
+            is_of_shell = is_of_shell or file.name in _SHELLS or Path(named or "").name in _SHELLS
+            if file.suffix == ".py":
+                break
     if not is_of_shell:
         return ()
     path = variables.get("PATH", os.defpath)

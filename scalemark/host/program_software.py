@@ -20,12 +20,12 @@ from typing import Any
 
 from scalemark.host import software
 from scalemark.host.interpreters import (
-    ELSEWHERE,
     MOST_WORDS,
     RUNNERS,
     image_of,
     interpreter,
     interpreter_of,
+    place_elsewhere,
 )
 from scalemark.host.own_code import NOT_INSTALLED, ROOT, own_version
 from scalemark.program import template
@@ -75,8 +75,14 @@ _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _ASSIGNED = re.compile(r"^\s*(?:export\s+)?(\w+)\s*[:?]?=\s*[\"']?([^\s\"']*)", re.MULTILINE)
 _REFERRED = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|\((\w+)\)|(\w+))")
 _OWN_FOLDER = re.compile(r"\$\(dirname\s[^)]*\)")
+_OF_THE_FOLDER = ("PWD", "pwd", "SLURM_SUBMIT_DIR", "PBS_O_WORKDIR")  # what says where it runs
+_COMMENT = re.compile(r"(?<!\S)#.*")
 _ENTERS = re.compile(  # a folder, in words of a shell and of Python
     r"(?:\b(?:cd|pushd)\s+|\s(?:-C|--chdir)[\s=]\s*|\bcwd\s*=\s*)[\"']?([^\s\"';&|)]+)"
+)
+_MOUNTED = re.compile(  # a folder of this host, and where a container has it
+    r"(?:\s(?:-v|--volume|-B|--bind)[\s=]?[\"']?|,(?:source|src)=)([^\s\"':,]+)[\"']?"
+    r"(?::|,(?:target|dst|destination)=)([^\s\"':,]+)"
 )
 _UNKNOWN_CODE = "unknown-"
 _TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
@@ -155,11 +161,12 @@ def _helpers(
     command = " ".join(words)
     if _OF_AXIS.search(command) or _LOADS_ANY.search(os.fsencode(command)):
         return ()
-    beside = {script.parent for script in scripts(words, folder)}
+    started = set(scripts(words, folder))
+    beside = {script.parent for script in started}
     waiting: dict[Path, set[bytes]] = {}
     to_read = list(modules)
     for file in files:
-        if file.suffix != ".py" or _ALWAYS_LOADED.fullmatch(file.stem):
+        if file.suffix != ".py" or file in started or _ALWAYS_LOADED.fullmatch(file.stem):
             to_read.append(file)
         else:
             waiting[file] = _words_in(os.fsencode(file.stem))
@@ -309,11 +316,20 @@ def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
 
 
 def _entered(words: Sequence[str], folder: Path) -> tuple[list[Path], bool]:
-    """Return the folders that a command line and its scripts change to, as by `cd`, and whether
-    all are known.
+    """Return the folders that a command line and its scripts change to, as by `cd`, or name in
+    what a container mounts, and whether all are known.
     """
-    texts = [" ".join(words), *map(_filled_text, scripts(words, folder))]
+    texts = [_filled(" ".join(words), folder)]
+    texts += (_filled_text(script, folder) for script in scripts(words, folder))
     entered, is_known = [], True
+    for text in texts:
+        for on_host, inside in _MOUNTED.findall(text):
+            for word in text.split():
+                name, is_below, rest = word.strip("\"'").partition(inside)
+                if is_below and not name and rest[:1] in ("", "/"):
+                    place = folder / f"{on_host}{rest}"
+                    with suppress(OSError):  # of a name that is too long
+                        entered.append(place if place.is_dir() else place.parent)
     for name in chain.from_iterable(map(_ENTERS.findall, texts)):
         with suppress(OSError, ValueError, RuntimeError):  # also of no user's home
             place = folder / Path(name).expanduser()
@@ -324,13 +340,21 @@ def _entered(words: Sequence[str], folder: Path) -> tuple[list[Path], bool]:
     return entered, is_known
 
 
-def _filled_text(script: Path) -> str:
-    """Return the text of a script; of a shell's, or of make's, with variables filled in."""
+def _filled_text(script: Path, folder: Path) -> str:
+    """Return the text of a script; of a shell's, or of make's, without comments, its lines joined
+    and its variables filled in.
+    """
     text = os.fsdecode(_text_of(script))
     if script.suffix == ".py":
         return text
-    text = _OWN_FOLDER.sub(lambda _: str(script.parent), text)
-    values = {**os.environ, **dict(_ASSIGNED.findall(text))}
+    text = _COMMENT.sub("", text).replace("\\\n", " ")
+    return _filled(_OWN_FOLDER.sub(lambda _: str(script.parent), text), folder)
+
+
+def _filled(text: str, folder: Path) -> str:
+    """Fill in the variables of a shell's text that runs in a folder, where a batch job begins."""
+    here = dict.fromkeys(_OF_THE_FOLDER, str(folder))
+    values = {**os.environ, **here, **dict(_ASSIGNED.findall(text))}
 
     def value(match: re.Match[str]) -> str:
         usual = match[0] if match[2] is None else match[2]
@@ -343,16 +367,40 @@ def _filled_text(script: Path) -> str:
 
 def scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
     """Yield the scripts that a command line names, and those that these name to a shell."""
-    for word in words[:MOST_WORDS]:
+    waiting = list(words[:MOST_WORDS])
+    yielded = set()
+    while waiting:
+        word = waiting.pop(0)
         names = [word] if word.endswith(SCRIPTS) else []
         if Path(word).name == "make":
             names = list(_MAKEFILES)
         for script in filter(template.is_file, map(folder.joinpath, names)):
-            yield script.resolve()
-            for inner in _filled_text(script).split() if script.suffix != ".py" else ():
-                name = inner.rstrip(";")
-                if name.endswith(".py") and template.is_file(folder / name):
-                    yield (folder / name).resolve()
+            script = script.resolve()
+            if script not in yielded:
+                yielded.add(script)
+                yield script
+                if script.suffix != ".py":
+                    waiting[:0] = chain.from_iterable(_lines_of(script, folder))
+
+
+def _lines_of(script: Path, folder: Path) -> Iterator[Sequence[str]]:
+    """Yield the commands of a shell script, or of make's, as the words of each."""
+    for line in re.split(r"[\n;&|]+", _filled_text(script, folder)):
+        yield [word.strip("\"'`()@") for word in line.split()]
+
+
+def _commands(words: Sequence[str], folder: Path) -> list[Sequence[str]]:
+    """Return a command line, and those that its shell scripts hold."""
+    shells = (script for script in scripts(words, folder) if script.suffix != ".py")
+    inner = chain.from_iterable(_lines_of(script, folder) for script in shells)
+    return [words, *filter(None, inner)]
+
+
+def interpreter_command(
+    words: Sequence[str], folder: Path, variables: Mapping[str, str]
+) -> Sequence[str]:
+    """Return the command that starts the Python of a program; empty where none is found."""
+    return interpreter_of(_commands(words, folder), folder, variables)
 
 
 def _files_below(root: Path, state: software.Checkout | None) -> dict[str, str]:
@@ -565,7 +613,7 @@ def _settings_of_shells(words: Sequence[str], folder: Path) -> Iterator[str]:
     for script in scripts(words, folder):
         if script.suffix == ".py":
             continue
-        for before, word in pairwise(["", *_filled_text(script).split()]):
+        for before, word in pairwise(["", *_filled_text(script, folder).split()]):
             name = word.strip("\"'")
             is_written = before in (">", ">>", "tee") or _OUTPUT.fullmatch(Path(name).stem)
             if name.startswith("-") or (name.endswith(_IN_SETTINGS) and not is_written):
@@ -596,14 +644,16 @@ def describe(
     `words` is its command line, `folder` where it runs, `variables` its environment, and `apart`
     as `code_of` has it.
     """
-    command = interpreter_of(words, folder, variables)
+    commands = _commands(words, folder)
+    command = interpreter_of(commands, folder, variables)
     path = [word.partition("PYTHONPATH=")[2] for word in words]
     path = [*filter(None, [*path, variables.get("PYTHONPATH")])]
     answer = interpreter(command, folder, {**variables, "PYTHONPATH": os.pathsep.join(path)})
     packages = dict(answer.packages)
     program, sources = code_of(words, folder, map(Path, answer.imported), apart)
-    if image := image_of(words, folder, variables):
-        program["image"] = image
+    for elsewhere in filter(place_elsewhere, commands):
+        image = image_of(elsewhere, folder, variables)
+        program["image" if image else "elsewhere"] = image or place_elsewhere(elsewhere)
     if own_version() != NOT_INSTALLED:
         packages["scalemark"] = own_version()  # it times the steps
     # what a shell reads of the command line, and what sources name: quoted, or after a dollar sign
@@ -632,15 +682,15 @@ def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
             "it takes code from folders that are only known while it runs, so an edit there goes "
             "unseen; set sweep.rerun=true after one"
         )
+    if name := described["program"].get("elsewhere"):
+        return (
+            f"what {name} runs is in another place, and no engine tells the digest of its "
+            "image, so its packages are not known; set sweep.rerun=true after a change"
+        )
     if described["python"] or described["program"].get("image"):
         return ""
     for word in words[:MOST_WORDS]:
         name = Path(word).name
-        if name in ELSEWHERE:
-            return (
-                f"what {name} runs is in another place, and no engine tells the digest of its "
-                "image, so its packages are not known; set sweep.rerun=true after a change"
-            )
         if PYTHON.fullmatch(name) or name.endswith(".py") or name in RUNNERS:
             return (
                 "the Python that runs it was not found, so its packages are not known; name the "

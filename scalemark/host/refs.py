@@ -101,7 +101,7 @@ def place_of(
         if not there.is_dir():
             raise RefError(ref, f"that commit has no folder {folder.name}, where you are")
         _refuse_whole_paths(ref, words, folder, top, root)
-        command = interpreters.interpreter_of(words, folder, variables)
+        command = program_software.interpreter_command(words, folder, variables)
         imported = interpreters.interpreter(command, folder, variables).imported
         stack.pop_all()
     path: list[Path] = []
@@ -174,7 +174,7 @@ def doubts(words: Sequence[str], folder: Path, place: RunPlace) -> Iterator[str]
         is_here = os.access(folder / name, os.F_OK)  # and not one that is too long for a file
         if name and is_here and not (place.folder / name).exists():
             yield f"{name} is not in {place.ref}; name what git does not know by its whole path"
-    command = interpreters.interpreter_of(words, place.folder, place.variables)
+    command = program_software.interpreter_command(words, place.folder, place.variables)
     answer = interpreters.interpreter(command, place.folder, place.variables)
     if _within(answer.imported, place.folder, place.checkout):
         yield (

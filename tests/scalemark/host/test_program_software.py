@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.host.interpreters import NONE, interpreter, interpreter_of
-from scalemark.host.program_software import describe, doubt
+from scalemark.host.program_software import describe, doubt, interpreter_command
 
 HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
 
@@ -46,7 +46,35 @@ def test_the_interpreter_is_found(words, wanted):
     make("own/bin/activate", "")
     if wanted == "own/bin/python":
         wanted = str(Path(wanted).absolute())
-    assert interpreter_of(words, Path.cwd(), HERE) == ((wanted,) if wanted else ())
+    assert interpreter_of([words], Path.cwd(), HERE) == ((wanted,) if wanted else ())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("launch.sh", "own/bin/python train.py", "own"),
+        ("launch.sh", 'PY="own/bin/python"\nexec "$PY" train.py', "own"),
+        ("launch.sh", "system-tool # own/bin/python\n. own/bin/activate; torchrun train.py", "own"),
+        ("launch.sh", "exec own/bin/torchrun train.py", "own"),
+        ("launch.sh", "bash inner.sh", "own"),
+        ("launch.sh", "command -v docker\npython train.py", "path"),
+        ("launch.sh", "docker run \\\n  --rm image python train.py", None),
+        ("launch.sh", "ssh there python train.py", None),
+        ("Makefile", "train:\n\t@own/bin/python train.py", "own"),
+    ],
+)
+def test_the_interpreter_of_a_script_of_a_shell_is_found(name, text, wanted):
+    """A bug: an upgrade in the environment that a launch script starts left trials finished."""
+    own = make("own/bin/python", "").absolute()
+    make("own/bin/activate", "")
+    make("own/bin/torchrun", f"#!{own}\n")
+    make("bin/system-tool", "#!/usr/bin/python3\n")
+    make("inner.sh", "own/bin/python train.py\n")
+    make(name, text)
+    words = ["make", "train"] if name == "Makefile" else ["bash", name]
+    variables = HERE | {"PATH": f"{HERE['PATH']}:{Path('bin').absolute()}"}
+    paths = {"own": (str(own),), "path": (str(Path(sys.executable).parent / "python"),)}
+    assert tuple(interpreter_command(words, Path.cwd(), variables)) == paths.get(wanted, ())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +89,7 @@ def test_the_interpreter_is_found(words, wanted):
     ],
 )
 def test_a_runner_is_asked_for_its_interpreter(words, wanted):
-    assert " ".join(interpreter_of(words.split(), Path.cwd(), HERE)) == wanted
+    assert " ".join(interpreter_of([words.split()], Path.cwd(), HERE)) == wanted
 
 
 def test_what_a_runner_runs_is_the_software_of_a_program():

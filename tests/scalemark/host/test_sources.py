@@ -194,11 +194,15 @@ def test_edits_that_change_nothing_make_no_other_program(given):
 
 
 @pytest.mark.parametrize(
-    "options", ["--gpus all -v=/a:/b", "-v/a:/b", "-dit", "-u0 -itw /a", "--sig-proxy"]
+    "options",
+    ["--gpus all -v=/a:/b", "-v/a:/b", "-dit", "-u0 -itw /a", "--sig-proxy", "in a script"],
 )
 @pytest.mark.parametrize("kind", ["checkout"])
 def test_another_image_of_a_container_is_named(given, options):
     words = ["docker", "run", "--rm", *options.split(), "image", "python", "x.py"]
+    if options == "in a script":
+        words = ["sh", "launch.sh"]
+        write("launch.sh", "python prepare.py\ndocker run --gpus all \\\n image python x.py\n")
     engine = Path("../bin/docker")
     write(str(engine), '#!/bin/sh\n[ "$5" = image ] && cat ../image\n')
     engine.chmod(0o755)
@@ -468,6 +472,10 @@ def test_each_script_of_a_command_counts(words, monkeypatch):
         ("launch.py", "subprocess.run('cd {repo} && python3 pretrain.py')", "python launch.py"),
         ("launch.py", "run(['python', 'pretrain.py'], cwd='{repo}')", "python launch.py"),
         ("Makefile", "DIR = {repo}\ntrain:\n\tcd $(DIR) && python3 pretrain.py", "make train"),
+        ("launch.sh", "source {repo}/all.sh", "bash launch.sh"),
+        ("launch.sh", "docker run -v {repo}:/code -w /code image python3 x.py", "bash launch.sh"),
+        ("launch.sh", 'docker run -v "$(pwd)/../repo":/c i python3 /c/pretrain.py', "sh launch.sh"),
+        ("x.txt", "", "docker run --mount type=bind,src={repo},dst=/c i python3 /c/pretrain.py"),
         ("x.txt", "", "env -C {repo} python3 pretrain.py"),
         ("x.txt", "", "env --chdir={repo} python3 pretrain.py"),
     ],
@@ -478,6 +486,7 @@ def test_code_of_a_folder_counts_that_a_command_or_its_script_changes_to(
     """A bug: a launch script that changed to the folder of the code left trials finished after each edit there."""
     write("repo/pretrain.py", "import model\n")
     write("repo/model.py", "x = 1\n")
+    write("repo/all.sh", 'cd "$(dirname "$0")" && python3 pretrain.py\n')
     repo = str(Path("repo").absolute())
     monkeypatch.setenv("MY_REPO", repo)
     write(f"work/{name}", text.format(repo=repo))
@@ -489,6 +498,17 @@ def test_code_of_a_folder_counts_that_a_command_or_its_script_changes_to(
     before = key(words)
     append(name, "\n# slower\n")
     assert (key(words) != before) == (name != "x.txt")
+
+
+def test_a_script_behind_a_link_counts(monkeypatch):
+    """A bug: an edit of it left trials finished, as no command names it by its own name."""
+    write("elsewhere/own_name.py", "x = 1\n")
+    Path("work").mkdir()
+    Path("work/train.py").symlink_to("../elsewhere/own_name.py")
+    monkeypatch.chdir("work")
+    before = key(["python", "train.py"])
+    write("../elsewhere/own_name.py", "x = 2\n")
+    assert key(["python", "train.py"]) != before
 
 
 @pytest.mark.parametrize("where", ['"$NOBODY_SAYS_WHERE"', "$(mktemp -d)"])
