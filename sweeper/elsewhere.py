@@ -46,7 +46,7 @@ from scalemark.host.processes import (
     signal_at_end_of_parent,
     wait_readable,
 )
-from scalemark.host.variables import TERRAFORM, VARIABLES
+from scalemark.host.variables import OF_THE_LOADER, TERRAFORM, VARIABLES
 from scalemark.text.untrusted import names_a_secret
 from sweeper import SweepRefusedError
 from sweeper.devices import host_lock
@@ -58,7 +58,7 @@ RESULT = "result.json"
 ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
 END_WITHIN_S = 30.0  # of the command, once the attempt has ended
-_SENT = ("SCALEMARK_", *(begin for begin in VARIABLES if begin != "LD_PRELOAD"))
+_SENT = ("SCALEMARK_", *(begin for begin in VARIABLES if begin not in OF_THE_LOADER))
 _KEPT_BACK = (  # of this host
     *("SCALEMARK_DB", ORCHESTRATOR_VARIABLE, host_lock.VARIABLE),
     *("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH"),
@@ -126,8 +126,7 @@ def sent_variables(variables: Mapping[str, str]) -> dict[str, str]:
     for name, value in variables.items():
         if name in _KEPT_BACK or name.startswith(TERRAFORM):
             continue
-        # the tokens of TOKENIZERS_PARALLELISM are none
-        if name.startswith(_SENT) and not names_a_secret(name.removeprefix("TOKENIZERS_")):
+        if name.startswith(_SENT) and not names_a_secret(name):
             chosen[name] = value
     return chosen
 

@@ -33,9 +33,12 @@ from scalemark.program.template import PYTHON, SCRIPTS
 
 _SOURCES = (
     *(".py", ".pyx", ".sh", ".bash", ".cu", ".cuh"),
-    *(".cpp", ".cxx", ".cc", ".c", ".h", ".hpp", ".jl", ".lua", ".so"),
+    *(".cpp", ".cxx", ".cc", ".c", ".h", ".hpp", ".jl", ".lua", ".so", ".mk"),
 )
-_CONFIGURATION = (".yaml", ".yml", ".toml", ".cfg", ".ini", ".gin")
+_CONFIGURATION = (
+    *(".yaml", ".yml", ".toml", ".cfg", ".ini", ".gin", ".conf", ".jsonnet", ".libsonnet"),
+    *(".j2", ".jinja", ".jinja2", ".pbtxt", ".prototxt", ".textproto"),
+)
 _WITH_GIT = (*_SOURCES, *_CONFIGURATION, ".json")  # what git knows is not written by each run
 _EXECUTABLE = b"100755"  # the mode of a file
 _LINK = b"120000"
@@ -434,13 +437,13 @@ def _files_of_checkout(root: Path, state: software.Checkout | None) -> dict[str,
 
     Contents are named as git names them, so that an edit is the same before and after its commit.
     """
-    staged = software.git(root, "ls-files", "--stage", "-z")
+    staged = software.git(root, "ls-files", "--stage", "-v", "-z")
     if staged is None or state is None:
         return None
     files: dict[str, str] = {}
     for entry in filter(None, staged.split(b"\0")):
         described, _, encoded = entry.partition(b"\t")
-        mode, content, _ = described.split()
+        tag, mode, content, _ = described.split()
         name = os.fsdecode(encoded)
         if mode == _SUBMODULE:
             inner = _files_of_checkout(root / name, software.checkout(root / name))
@@ -454,7 +457,8 @@ def _files_of_checkout(root: Path, state: software.Checkout | None) -> dict[str,
                     files[str(file.relative_to(root))] = software.git_content(file)
         elif is_source(name, mode):
             files[name] = content.decode()
-            if mode == _LINK:
+            is_not_compared = tag != b"H" and (root / name).exists()  # `--assume-unchanged`
+            if mode == _LINK or is_not_compared:
                 files[name] = software.git_content(root / name)
     for name in state.edited:
         if name in files and (root / name).exists():

@@ -145,13 +145,14 @@ def result_changing(variables: Mapping[str, str], named: Collection[str] = ()) -
     short value can be confirmed so, which is why nothing comes here that looks like a secret.)
     """
     recorded = {}
+    begins = tuple(name for name in named if name.endswith("_"))  # `startswith("MYAPP_")`
     for name, value in sorted(variables.items()):
         shown = without_secrets(storable(value))
         if name in RECORDED:
             recorded[name] = shown
             continue
         is_known = name.startswith(VARIABLES) and name not in PLACEMENT
-        is_named = name in named and not name.startswith(OF_A_SESSION)
+        is_named = (name in named or name.startswith(begins)) and not name.startswith(OF_A_SESSION)
         is_secret = name.startswith(TERRAFORM) or names_a_secret(name)
         if (is_known or is_named) and not is_secret:
             digest = hashlib.sha256(f"{storable(name)}={shown}".encode()).hexdigest()

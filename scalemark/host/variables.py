@@ -1,14 +1,20 @@
 """Names the environment variables that change numbers, by how they begin. It imports nothing."""
 
 _OF_DEVICES = ("CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "ROCM_", "HSA_", "MIOPEN_")
-_OF_LINKS = ("NCCL_", "UCX_", "FI_", "GLOO_", "HOROVOD_")
-_OF_THREADS = ("OMP_", "GOMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "MALLOC_")
+_OF_LINKS = ("NCCL_", "RCCL_", "UCX_", "FI_", "GLOO_", "HOROVOD_")
+_OF_THREADS = (
+    *("OMP_", "GOMP_", "MKL_", "KMP_", "OPENBLAS_", "BLIS_", "VECLIB_", "NUMEXPR_", "MALLOC_"),
+)
 _OF_FRAMEWORKS = (
     *("TF_", "XLA_", "TORCH", "PYTORCH_", "JAX_", "KERAS_", "ONEDNN_", "DNNL_", "TRITON_"),
     *("NVTE_", "ACCELERATE_", "DS_", "DEEPSPEED_", "MEGATRON_", "FSDP_", "FLASH_ATTENTION_"),
+    *("LIBTPU_INIT_ARGS", "NEURON_CC_", "ATEN_CPU_", "HIP_FORCE_", "GPU_MAX_HW_QUEUES"),
     *("TRANSFORMERS_", "TOKENIZERS_", "BITSANDBYTES_", "PYTHONHASHSEED", "PYTHONOPTIMIZE"),
 )
-VARIABLES = (*_OF_DEVICES, *_OF_LINKS, *_OF_THREADS, *_OF_FRAMEWORKS, "LD_PRELOAD")
+OF_THE_LOADER = ("LD_PRELOAD", "LD_LIBRARY_PATH")
+"""Variables that name files of one host."""
+
+VARIABLES = (*_OF_DEVICES, *_OF_LINKS, *_OF_THREADS, *_OF_FRAMEWORKS, *OF_THE_LOADER)
 TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
 OF_A_SESSION = (
     *("HOME", "PATH", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "SHLVL", "TERM", "COLORTERM"),

@@ -38,6 +38,9 @@ _NO_SECRET = re.compile(rf"[\"']?{_NO_SECRETS}", re.IGNORECASE)
 _WORKING_FOLDERS = ("PWD", "OLDPWD")  # a shell's own
 # parts of every name that _is_named_secret takes for one
 _WORDS = ("auth", "cookie", "credential", "key", "pass", "private", "pwd", "secret", "sig", "token")
+_TOKENS_OF_TEXT = re.compile(
+    r"tokeni[sz]\w*|(?:batch|max|min|num|per|seq|total)_(?:\w+_)?tokens?|tokens_per_"
+)
 _REASON = re.compile(r" [A-Za-z]+ [a-z]+\b")  # what is said of a path: two plain words or more
 _LONGEST_PATH = 4096
 _SHAPES = (
@@ -163,7 +166,8 @@ _URL_ALONE = re.compile(r"(:/{1,2}[^\s/@:]*+):(.*)", re.DOTALL)
 
 def names_a_secret(variable: str) -> bool:
     """Return whether the name of an unknown variable is like that of a secret."""
-    return any(word in variable.lower() for word in _WORDS)
+    lowered = _TOKENS_OF_TEXT.sub("", variable.lower())
+    return any(word in lowered for word in _WORDS)
 
 
 def without_secrets(text: str) -> str:

@@ -18,13 +18,16 @@ HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE
 CODE, FILES_NAMED = "code of the program", "files that the command names"
 FILES = {
     "work/scripts/train.py": "import os, sys\nsys.path.insert(0, '..')\nimport mylib.model, shared, kernels\n"
-    "os.getenv('MY_KERNEL')\n",
+    "os.getenv('MY_KERNEL')\nos.getenv('MAX_TOKENS')\nname.startswith('MY_APP_')\n",
     "work/scripts/empty/kernels.cu": "// 1\n",
     "work/native/ops.so": "1\n",
     "work/mylib/model.py": "layers = 2\nimport ignored_settings\n",
     "work/mylib/ignored_settings.py": "heads = 2\n",
     "work/config.yaml": "lr: 1\n",
     "work/conf/large.yaml": "layers: 2\n",
+    "work/mylib/not_compared.py": "layers = 2\n",
+    "work/prompt.j2": "{{ x }}\n",
+    "work/rules.mk": "train:\n",
     "local/zero.xml": "<2>\n",
     "local/arguments.json": "{}\n",
     "presets/exp.json": "{}\n",
@@ -70,6 +73,11 @@ def commit(*paths: str) -> None:
         git("commit", "-m", "b")
 
 
+def not_compared(name: str) -> None:
+    if Path(".git").exists():
+        git("update-index", "--assume-unchanged", name)
+
+
 def git(*arguments: str) -> None:
     own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always"]
     command = [shutil.which("git", path=os.defpath) or "git", *own, *arguments]
@@ -113,6 +121,19 @@ NOTICED = {
         "ACCELERATE_MIXED_PRECISION",
     ),
     "a variable that the program reads": (lambda given: given.update(MY_KERNEL="2"), "MY_KERNEL"),
+    "a number of tokens": (lambda given: given.update(MAX_TOKENS="2"), "MAX_TOKENS"),
+    "a variable by its beginning": (lambda given: given.update(MY_APP_X="2"), "MY_APP_X"),
+    "a variable of tokenizers": (
+        lambda given: given.update(TOKENIZERS_PARALLELISM="true"),
+        "TOKENIZERS_PARALLELISM",
+    ),
+    "where libraries are": (lambda given: given.update(LD_LIBRARY_PATH="/l"), "LD_LIBRARY_PATH"),
+    "a module that git does not compare": (
+        lambda _: (not_compared("mylib/not_compared.py"), write("mylib/not_compared.py", "x = 3")),
+        CODE,
+    ),
+    "a template": (lambda _: write("prompt.j2", "{{ y }}\n"), CODE),
+    "what a Makefile includes": (lambda _: write("rules.mk", "train: x\n"), CODE),
 }
 NOT_NOTICED = {
     "a page": lambda _: append("README.md", "Train it.\n"),
