@@ -183,7 +183,7 @@ _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 it
     re.I,
 )
 _NO_RATE = re.compile(  # a pair, factor, %, W, devices, or a longer time: `1.2 B tokens/day`
-    r"\s?/\s?\d|x\b|\s?(?:W|°?C)\b|\s?(?:gpus|devices|ranks|chips|workers|nodes|hosts|processes)\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?\(?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
+    r"\s?/\s?\d|[hm]\s?\d|x\b|\s?(?:W|°?C)\b|\s?(?:gpus|devices|ranks|chips|workers|nodes|hosts|processes)\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?\(?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
     re.I,
 )
 _SPREAD = re.compile(rf"\s?(?:\+/?-|±)\s?{words.NUMBER}")
@@ -207,7 +207,9 @@ _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     r"\S*\s+(?:[KMGT]i?B\s+|(?:m?s|secs?|seconds)\s+(?!per\b)(?=[a-z_/]+[:=\s]))?(?=\D)",
     re.IGNORECASE,
 )
-_NO_VALUE = re.compile(r"(?:[A-Za-z]/|\+/?-\s?|±\s?)$")  # but `time/100 steps`, or a spread
+_NO_VALUE = re.compile(  # but `time/100 steps`, a spread, or the seconds of `1m 2s`
+    r"(?:[A-Za-z]/|\+/?-\s?|±\s?|\d ?(?:[hm]|min) ?)$"
+)
 _ENDS_WITH_NUMBER = re.compile(  # and its unit
     rf"(?:\d[:\])]?|\d\s?(?:[KMGT]i?B|W|°?C|%|[mu]?s|[A-Za-z]+/[A-Za-z]+)|\b{words.NOT_FINITE})\s*$"
 )
@@ -417,6 +419,8 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     label = begin[bounds[-1] :] if bounds else begin
     numbers = [match for match in _AFTER_NUMBER.finditer(label) if match.end() < len(label)]
     counted = words.COUNTED.search(label)
+    if numbers and "|" in begin[len(bare) :]:  # a number and what it counts have their own cell
+        label, numbers = "", []
     if not numbers or counted:
         others = [match.end() for match in numbers if counted and match.end() <= counted.start()]
         yield label[max(others, default=0) :].lstrip()

@@ -25,6 +25,7 @@ _ROUGHLY = 0.1  # by which counts and times of whole seconds may be off
 _EXACT = 0.005  # spread of what is the same but for rounding
 _STEADY = 0.03  # spread of what should be constant
 _FASTEST_LINE_S = 0.003  # no program prints steps faster than that: these are items
+_LONGEST = 1e8  # time of a step: what is longer is a date
 _FASTEST_FILM = 240  # frames/s of a video
 _LOSS = re.compile(
     rf"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{{0,4}}?){words.NUMBER}", re.IGNORECASE
@@ -86,7 +87,7 @@ def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> Non
     gaps = _gaps(values)
     is_steady = bool(gaps) and 0 < max(gaps) <= 3 * min(gaps)
     is_time = role.name in ("step_s", "step_ms")
-    if is_time and is_steady and values[-1] > 1.5 * values[0]:
+    if is_time and (values[0] > _LONGEST or (is_steady and values[-1] > 1.5 * values[0])):
         column.role = replace(role, aside="elapsed")  # a time since something began, as a clock's
     step = column.step
     is_in_seconds = words.SECONDS.get(column.unit.strip()) == 1.0
@@ -178,7 +179,8 @@ def _labels(column: Column) -> Iterator[tuple[str, str]]:
         yield rf"{columns.literal(header[0].split()[-1])}\s*", own
     lead = re.match(r"[A-Za-z][A-Za-z ]*", line[header.end() if header else 0 :])
     if lead:
-        yield rf"\b{columns.literal(lead[0].strip())}\b.*?", own
+        begin = r"\b" if header else r"^\s*"
+        yield rf"{begin}{columns.literal(lead[0].strip())}\b.*?", own
     before = line[: start - len(column.label)]
     phase = re.search(r"\btrain(?:ing)?\b", before, re.IGNORECASE)
     if phase:

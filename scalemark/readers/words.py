@@ -18,8 +18,8 @@ NOT_FINITE = "(?i:nan|inf)"
 NUMBER = rf"(?:[-+]?{_DIGITS}(?:[eE][-+]?\d+)?+(?:[kKMGBT](?![A-Za-z0-9]))?|[-+]?{NOT_FINITE}\b)"
 """A number within a line; a unit may follow at once, as in `561.94ms`."""
 
-VALUE = re.compile(rf"(?<![\w.^])(?<!\d,){NUMBER}(?!:\d)")
-"""A number that stands alone, and is no time of the day."""
+VALUE = re.compile(rf"(?<![\w.^])(?<!\d[,:]){NUMBER}(?!:\d|-\d)")
+"""A number that stands alone, and is no part of a date or of a time of the day."""
 
 _ANY = re.compile(rf"(?:(?<![\w.,)\]])[-+])?{_DIGITS}(?:[eE][-+]?\d+)?+")
 _MULTIPLE = re.compile(r"[kKMGBT](?![A-Za-z0-9])")

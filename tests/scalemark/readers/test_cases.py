@@ -122,6 +122,11 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
         None,
     ),
     (
+        "epoch 0 step {n} throughput 81{n} samples/s\ntest epoch 0 step {n} throughput 310{n} samples/s",
+        [811, 812, 813],
+        None,
+    ),
+    (
         "experience: {n}0%|#| {n}/9 [00:30<00:10, 1.9{n}s/it]\n"
         "Train: {n}0%|#| {n}/9 [00:10<00:10, 1.3{n}s/it]",
         [1.31, 1.32, 1.33],
@@ -185,7 +190,14 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 accum 4 steps time per step 0.1{n} s", [0.11, 0.12, 0.13], None),
     ("[{n}0/90] avg over 10 steps: 0.1{n} s/step", [0.11, 0.12, 0.13], None),
     ("step {n}0 elapsed {n}2.3s loss 2.1", [], None),
+    # dates and times of the day, and minutes before seconds
+    ("step {n}0 loss 2.1 time 2024-05-0{n} 12:00:00", [], None),
+    ("step {n}0 loss 2.1 time: 2024050{n}-120000", [], None),
+    ("step {n}0 loss 2.1 time: 1714560{n}12.123", [], None),
+    ("step {n} loss 2.1 step time: 1m 1{n}s", [], None),
+    ("step {n}0 loss 2.1 time per step: 00:01:01.12{n}", [], None),
     # behind the unit of another number, or before one
+    ("Step {n}0 | 81{n}2 tok/s | 6.{n}B tokens seen | 12.{n}h elapsed", [8112, 8122, 8132], None),
     ("step={n} 2.92{n} it/s power 410W", [1 / 2.921, 1 / 2.922, 1 / 2.923], None),
     ("batch {n}0 0.21{n} it/s epoch=0.0{n}", [1 / 0.211, 1 / 0.212, 1 / 0.213], None),
     ("step {n}0 81{n}.0 img/s 410W", [811, 812, 813], None),
