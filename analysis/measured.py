@@ -25,7 +25,7 @@ from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES, LINES_COUNT, MAX_FOREIGN_SHARE, STEPS, Outcome
 from scalemark.records.references import Origin
-from scalemark.records.trial import inherited_strategy_axes, strategy_of_free_axes
+from scalemark.records.trial import naming_axes, strategy_of_free_axes
 from scalemark.stats import welch
 from scalemark.text.wording import listed
 from store.reading.queries import SweepTrials
@@ -174,7 +174,7 @@ def measured(
     for where, machine in machines.items():
         environments[where] = _environment(where, machine, versions[where], described(known[where]))
     results = _averaged(grouped, environments, found_by, races)
-    return with_baselines(_with_inherited(results), rule)
+    return with_baselines(_named_apart(results), rule)
 
 
 def _averaged(
@@ -245,13 +245,13 @@ def in_order_asked(
     return sorted(results, key=lambda result: places[result.attempt_ids[0]])
 
 
-def _with_inherited(results: Sequence[Result]) -> list[Result]:
-    """Name trials of programs by the variables that they inherit and others set."""
+def _named_apart(results: Sequence[Result]) -> list[Result]:
+    """Name trials of programs by what tells them from each other."""
     if not any(result.is_of_program for result in results):
         return list(results)
     named = []
-    inherited = inherited_strategy_axes([result.axes for result in results])
-    for result, names in zip(results, inherited, strict=True):
+    naming = naming_axes([result.axes for result in results])
+    for result, names in zip(results, naming, strict=True):
         if names:
             axes = {**result.axes, "strategy": strategy_of_free_axes(result.axes, names)}
             result = replace(result, axes=axes, named_axes=names)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from analysis.labels import Label
 from analysis.results import Environment, Result, over, scales_strongly, with_number
 from scalemark.own_model import is_own
-from scalemark.records.axes import INHERITED, is_env_variable
+from scalemark.records.axes import INHERITED, bare_name, is_env_variable
 from scalemark.text.wording import as_typed, counted, fixed, listed
 
 if TYPE_CHECKING:
@@ -138,17 +138,18 @@ def named(axis: str, value: object) -> str:
     """Return `batch_size 64`, `synthetic data` or `2 hosts`; sources do not report everything."""
     if axis == "injected" and value == "":
         return "nothing injected"
+    name = bare_name(axis)
     if value is None and is_env_variable(axis):
-        return f"{axis} {INHERITED}"
+        return f"{name} {INHERITED}"
     if value in (None, ""):
-        return f"{axis} not reported"
+        return f"{name} not reported"
     if axis == "hosts" and str(value).isdecimal():  # or `1 to 4`
         return counted(int(str(value)), "host")
     if axis == "command":
         return program_name(str(value))
     if axis in ("image_px", "num_classes") and value == 0:
         return f"{axis} of its own"
-    return _BARE.get(axis, f"{axis} {{}}").format(as_typed(value))
+    return _BARE.get(axis, f"{name} {{}}").format(as_typed(value))
 
 
 def program_name(command_line: str) -> str:

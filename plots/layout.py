@@ -15,6 +15,7 @@ from analysis.selection import Selection
 from plots.source import Failed, stop
 from scalemark.abilities import least_replicas
 from scalemark.own_model import is_own
+from scalemark.records.axes import bare_name
 from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
@@ -567,7 +568,7 @@ def lay_out(
             shown_as["speed-up"] = "speed-up in steps"
         columns = [shown_as.get(name, name) for name in wanted]
     else:
-        heads = tuple(devices if axis == "num_gpus" else axis for axis in table.rows_by)
+        heads = tuple(devices if axis == "num_gpus" else bare_name(axis) for axis in table.rows_by)
         columns = [titles.short_title(table, table.columns_by, label) for label in table.columns]
     return Layout(
         title=title,
@@ -659,7 +660,7 @@ def _head(table: Table, axis: str, value: object) -> str:
     if axis == "command":
         return titles.program_name(str(value))
     if value in (None, ""):
-        return titles.named(axis, value).removeprefix(f"{axis} ")
+        return titles.named(axis, value).removeprefix(f"{bare_name(axis)} ")
     return as_typed(value)
 
 

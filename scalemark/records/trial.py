@@ -402,22 +402,28 @@ def strategy_of_free_axes(axes: Mapping[str, object], names: Iterable[str]) -> s
     return " ".join(words)
 
 
-def inherited_strategy_axes(trials: Sequence[Mapping[str, object]]) -> list[tuple[str, ...]]:
-    """Return for each trial the variables that it is named by because it inherits them.
+def naming_axes(trials: Sequence[Mapping[str, object]]) -> list[tuple[str, ...]]:
+    """Return for each trial the axes that tell it from others of its program: those of its strategy
+    that vary. None where none does, and of our own models.
 
-    Alone a program's trial without a free axis is called as the program is; beside others, whose
-    strategies name variables and nothing else, it is the one that inherits these.
+    Where only variables vary, a trial that lacks one is named as what inherits it.
     """
-    own = list(map(strategy_axes, trials))
-    of_program: dict[object, set[str]] = defaultdict(set)
-    for axes, names in zip(trials, own, strict=True):
-        of_program[axes["model"]].update(names)
-    inherited = []
-    for axes, names in zip(trials, own, strict=True):
-        others = tuple(sorted(of_program[axes["model"]]))
-        is_named = not names and all(map(is_env_variable, others))
-        inherited.append(others if is_named else ())
-    return inherited
+    values: dict[object, dict[str, set[str]]] = defaultdict(dict)
+    programs = [axes for axes in trials if axes.get("engine") == Engine.command]
+    for axes in programs:
+        values[axes["model"]].update({name: set() for name in strategy_axes(axes)})
+    for axes in programs:
+        for name, of_name in values[axes["model"]].items():
+            of_name.add(str(axes.get(name)))
+    naming = []
+    for axes in trials:
+        of_program = values[axes["model"]].items()
+        varying = [name for name, of_name in of_program if len(of_name) > 1]
+        own = strategy_axes(axes)
+        if all(map(is_env_variable, varying)):
+            own = tuple(varying)
+        naming.append(tuple(name for name in own if name in varying))
+    return naming
 
 
 def all_axes(specs: Iterable[TrialSpec]) -> list[str]:

@@ -16,7 +16,7 @@ from scalemark.records.axes import INHERITED, AxisValue, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.trial import (
     TrialSpec,
-    inherited_strategy_axes,
+    naming_axes,
     strategy_axes,
     strategy_of_free_axes,
     unusual_axes,
@@ -314,9 +314,9 @@ def _notes(planned: Planned) -> Iterator[str]:
 
 def _strategies(plan: Plan, axes_of_trials: Sequence[_Axes]) -> list[str]:
     """Return the strategy of each trial, as tables of its results name it beside the others."""
-    inherited = inherited_strategy_axes(axes_of_trials)
+    naming = naming_axes(axes_of_trials)
     strategies = []
-    for spec, axes, names in zip(plan.specs, axes_of_trials, inherited, strict=True):
+    for spec, axes, names in zip(plan.specs, axes_of_trials, naming, strict=True):
         strategies.append(strategy_of_free_axes(axes, names) or spec.strategy)
     return strategies
 

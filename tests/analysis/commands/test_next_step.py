@@ -97,7 +97,7 @@ def test_the_likely_best_of_a_program_is_to_be_proven(analysis):
     ended = analysis("advise")
     assert "is probably fastest: " in ended.stdout
     assert step(ended).startswith(
-        "repeat offload=cpu zero=0 on 8 GPUs and offload=cpu zero=2 on 8 GPUs, 50.0% apart ("
+        "repeat zero=0 on 8 GPUs and zero=2 on 8 GPUs, 50.0% apart ("
     )
     whole = analysis("advise", "--all")
     assert step(whole) == step(ended)

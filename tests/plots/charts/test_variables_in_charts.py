@@ -56,7 +56,7 @@ def test_each_value_of_a_variable_of_a_program_has_a_bar():
         str(bars.get_label()): bars[0].get_height()
         for bars in picture("throughput").axes[0].containers
     }
-    assert bars == {"zero=0 x 1": 100.0, "zero=0 NCCL_ALGO=Ring x 1": 130.0}
+    assert bars == {"NCCL_ALGO=inherited x 1": 100.0, "NCCL_ALGO=Ring x 1": 130.0}
 
 
 def test_a_value_over_several_hosts_has_the_color_of_it_over_one():
