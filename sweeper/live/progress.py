@@ -11,10 +11,10 @@ from rich.live import Live
 from rich.text import Text
 
 from scalemark.cli.terminal import make_console, silence
-from scalemark.records.axes import INHERITED, Engine, is_env_variable
+from scalemark.records.axes import INHERITED, Engine, bare_name, is_env_variable
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import AttemptResult, State
-from scalemark.records.trial import strategy_axes
+from scalemark.records.trial import strategy_axes, width_name
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
 from sweeper.grid.plan import Plan, PlannedTrial, varying_axes
@@ -114,10 +114,12 @@ class Progress:
 
     def label(self, trial: PlannedTrial) -> str:
         """Return the trial, with what tells it from its neighbors."""
-        words = [trial.label]
+        words, named = [trial.label], strategy_axes(trial.spec.axes)  # by the label
+        if trial.spec.engine == Engine.command:  # of its axes, which may be many, those that vary
+            width = width_name(trial.spec.num_gpus, trial.spec.hosts)
+            words, named = [f"{trial.spec.model}-{width}"], ()
         if self._kind is DeviceKind.SIMULATED_GPU:
             words.insert(0, "simulated")
-        named = strategy_axes(trial.spec.axes)  # by the label
         for axis in self._varying:
             if axis in named:
                 continue
@@ -126,7 +128,7 @@ class Progress:
                 value = "nothing"
                 if is_env_variable(axis):
                     value = INHERITED
-            words.append(f"{axis}={value}")
+            words.append(f"{bare_name(axis)}={value}")
         return " ".join(words)
 
     def _view(self, given: Given, now_s: float) -> view.RunningAttempt:

@@ -45,7 +45,7 @@ def test_a_label_names_an_axis_that_the_sweep_brought():
     plan = make_plan(specs, [], SweepConfig(), {})
     progress = Progress("s", "here", EIGHT, plan, Console(file=io.StringIO()))
     ends = [progress.label(trial).split(" ")[-1] for trial in plan.trials]
-    assert sorted(ends) == ["axes.zero=1", "axes.zero=2", "axes.zero=nothing"]
+    assert sorted(ends) == ["zero=1", "zero=2", "zero=nothing"]
 
 
 def test_a_label_names_an_axis_of_a_program_once():
@@ -56,4 +56,4 @@ def test_a_label_names_an_axis_of_a_program_once():
     plan = make_plan(specs, [], SweepConfig(), {})
     progress = Progress("s", "here", EIGHT, plan, Console(file=io.StringIO()))
     labels = [progress.label(trial) for trial in plan.trials]
-    assert labels == ["program-zero=1-x2", "program-zero=2-x2"]
+    assert labels == ["program-x2 zero=1", "program-x2 zero=2"]
