@@ -172,7 +172,7 @@ _UNIT = re.compile(
     r"(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
 )
 _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec: 22528.2`
-    rf"\s?(?:[A-Za-z]+/s\w*[)\]]\s?[:=]|(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{words.STEP_WORDS}\b(?!\s?(?:/|per)\s?s|\s*[=:]\s*\d))",
+    rf"\s?(?:(?:[A-Za-z]+/s\w*|)[)\]]\s?[:=]|(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{words.STEP_WORDS}\b(?!\s?(?:/|per)\s?s|\s*[=:]\s*\d))",
     re.I,
 )
 _COUNTS = re.compile(  # a number in the name of another: of a window, or of items
@@ -186,10 +186,10 @@ _NO_RATE = re.compile(  # a pair, factor, %, W, devices, or a longer time: `1.2 
     r"\s?/\s?\d|[hm]\s?\d|x\b|\s?(?:W|°?C)\b|\s?(?:gpus|devices|ranks|chips|workers|nodes|hosts|processes)\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?\(?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
     re.I,
 )
-_SPREAD = re.compile(rf"\s?(?:\+/?-|±)\s?{words.NUMBER}")
 _SINCE_BEGIN = re.compile(r"\s*\(?(?:since|so far|overall|on average|cumulative)\b", re.I)
 _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`, `x 8 GPUs`
-    r"\s*\(?(?:(?:per|(?:on )?(?:each|this))\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b",
+    r"\s*\(?(?:(?:per|(?:on )?(?:each|this))\s|[x×*]\s?\d+\s?)"
+    r"(?:gpu|device|rank|chip|worker)s?\b(?!:?\s*\d)",
     re.I,
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re.IGNORECASE)
@@ -207,8 +207,8 @@ _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     r"\S*\s+(?:[KMGT]i?B\s+|(?:m?s|secs?|seconds)\s+(?!per\b)(?=[a-z_/]+[:=\s]))?(?=\D)",
     re.IGNORECASE,
 )
-_NO_VALUE = re.compile(  # but `time/100 steps`, a spread, or the seconds of `1m 2s`
-    r"(?:[A-Za-z]/|\+/?-\s?|±\s?|\d ?(?:[hm]|min) ?)$"
+_NO_VALUE = re.compile(  # but `time/100 steps`, one of a pair, a spread, or the seconds of `1m 2s`
+    r"(?:[A-Za-z]/|\d\s+/\s*|\+/?-\s?|±\s?|\d ?(?:[hm]|min) ?)$"
 )
 _ENDS_WITH_NUMBER = re.compile(  # and its unit
     rf"(?:\d[:\])]?|\d\s?(?:[KMGT]i?B|W|°?C|%|[mu]?s|[A-Za-z]+/[A-Za-z]+)|\b{words.NOT_FINITE})\s*$"
@@ -354,9 +354,6 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             continue
         if _NO_VALUE.search(line, 0, match.start()):
             continue
-        spread = _SPREAD.match(line, end)
-        if spread:
-            end = spread.end()
         unit, beside = _unit_after(line, end), words.multiple_beside(line, match.start(), end)
         labels = list(labels_before(line, match.start()))
         if "/" in unit:  # then that of the number before is no part of the label
@@ -401,8 +398,7 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             if is_of_run or is_beside or is_of_bar:
                 role = replace(role, is_mean=True)
             is_time = role.name in ("step_s", "step_ms")
-            whole_unit = line[match.end() : end + len(unit)]
-            yield role, label, whole_unit, match, counted[1] if counted and is_time else ""
+            yield role, label, unit, match, counted[1] if counted and is_time else ""
             break
 
 
@@ -424,8 +420,6 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     if not numbers or counted:
         others = [match.end() for match in numbers if counted and match.end() <= counted.start()]
         yield label[max(others, default=0) :].lstrip()
-        if numbers:
-            yield label[numbers[-1].end() :].lstrip()
     else:
         yield label[numbers[-1].end() :].lstrip()
         if _COUNTS.search(label):

@@ -188,7 +188,10 @@ def _by_kinds(
     for kind in KINDS:
         if kind == "regex":
             continue
-        readings = readings_of(kind, lines, folder, most_ranks)
+        try:
+            readings = readings_of(kind, lines, folder, most_ranks)
+        except ReadError:
+            continue  # of bars that nothing tells apart
         # the Trainer of Hugging Face says more than its progress bar, which others show too
         is_of_trainer = any(
             reading.is_total or _TRAINER_SAYS & reading.metrics.keys() for reading in readings

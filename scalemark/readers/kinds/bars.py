@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from scalemark.readers import words
 from scalemark.readers.fields import StepCounter, metrics_of
-from scalemark.readers.opening import FASTEST_STEP_S, Reader, Reading
+from scalemark.readers.opening import FASTEST_STEP_S, Reader, ReadError, Reading
 
 ABOUT = (
     "bars[:TEXT] reads progress bars of tqdm, rich and Keras with the rate or the time of steps, "
@@ -151,6 +151,7 @@ class BarReader(Reader):
         self._num_began = self._num_ranks = 0  # ranks in this epoch, and in the one before
         self._half = 0  # of the steps of the epoch before
         self._num_samples = 0  # of an epoch, where a line says so
+        self._num_read = self._num_longer = 0  # updates of this bar, and of longer ones of its name
 
     def read_line(self, line: str) -> Reading | None:
         heading = _HEADING.search(line)
@@ -165,6 +166,7 @@ class BarReader(Reader):
         step = self._step_of(bar)
         if step is None or not bar.done:
             return None
+        self._num_read += 1
         reading = bar.reading
         if bar.total == self._num_samples > 0:
             rate = 1 / reading.step_s if reading.step_s else reading.throughput
@@ -194,7 +196,16 @@ class BarReader(Reader):
         if self._name is None and bar.done and not is_other:
             self._name, self.total = bar.name, bar.total
         is_first = self._is_open and bar.is_of_keras  # whose `fit` may have another number of steps
-        return bar.name == self._name and (is_first or self.total in (bar.total, 0))
+        if bar.name != self._name or is_first or self.total in (bar.total, 0):
+            return bar.name == self._name
+        if bar.total > self.total and not (self._before or self._is_of_run or bar.is_of_keras):
+            self._num_longer += 1
+        if self._num_longer > self._num_read:
+            raise ReadError(
+                f"bars of {self.total} and of {bar.total} steps have one name, and nothing says "
+                "which is of training; name it, as tqdm(..., desc='train') does, or read its lines"
+            )
+        return False
 
     def _step_of(self, bar: Bar) -> int | None:
         """Return the steps done so far; None for those that were counted, as by another rank."""

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from scalemark.readers.log_text import log_text
-from scalemark.readers.search import search
+from scalemark.readers.opening import ReadError
+from scalemark.readers.search import readings_of, search
 
 CASES = Path(__file__).parent / "cases"
 RIGHT = {  # rates or times per step, steps, item, whether they are of one GPU
@@ -190,6 +191,10 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 accum 4 steps time per step 0.1{n} s", [0.11, 0.12, 0.13], None),
     ("[{n}0/90] avg over 10 steps: 0.1{n} s/step", [0.11, 0.12, 0.13], None),
     ("step {n}0 elapsed {n}2.3s loss 2.1", [], None),
+    ("step {n}0 samples/sec: 812.{n} (per gpu: 101.5)", [812.1, 812.2, 812.3], None),
+    ("step {n}0 throughput 812.{n} / 1000 samples/s", [], None),
+    ("step {n}0 samples/s (avg of last 10) = 812.{n}", [], None),
+    ("time per batch (bs=64): 0.12{n}s step {n}0", [0.121, 0.122, 0.123], None),
     # dates and times of the day, and minutes before seconds
     ("step {n}0 loss 2.1 time 2024-05-0{n} 12:00:00", [], None),
     ("step {n}0 loss 2.1 time: 2024050{n}-120000", [], None),
@@ -246,7 +251,7 @@ def test_a_line_that_was_read_wrong_is_read_right_or_not_at_all(form, rates, per
     assert not result.is_unsure
     assert [reading.throughput or reading.step_s for reading in rated] == pytest.approx(rates)
     assert {reading.items_per_step for reading in rated} <= {None, 1}
-    assert per_gpu is None or result.fits[0].per_gpu == per_gpu
+    assert not rated or result.fits[0].per_gpu == per_gpu
 
 
 def test_the_rates_of_the_phases_of_reinforcement_learning_leave_the_choice():
@@ -285,6 +290,18 @@ def test_bars_whose_ranks_print_some_steps_each_are_of_one_epoch():
         for step in range(begin, begin + 50)
     ]
     assert search(lines).fits[0].readings[-1].step == 100
+
+
+def test_bars_that_nothing_tells_apart_are_refused_where_training_may_be_the_longer_one():
+    """A bug: the 20 steps of a loader's bar were kept, 30 times as fast as the 120 after it."""
+    loading, training = (
+        [f"10%|#  | {n}/{total} [00:01<00:10, {rate}it/s]" for n in range(1, total + 1)]
+        for total, rate in ((20, 93.1), (40, 3.1))
+    )
+    assert not search(loading + 3 * training).fits
+    with pytest.raises(ReadError, match="bars of 20 and of 40 steps have one name"):
+        readings_of("bars", loading + training, None)
+    assert search(training + loading + training).fits[0].readings[-1].step == 80
 
 
 @pytest.mark.parametrize("name", ["Warmup", "Decoding", "Profiling", "Building", "Indexing"])
