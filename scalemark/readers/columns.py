@@ -371,8 +371,6 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             of_before = _OF_RATE_BEFORE.search(line, 0, match.start())
             if of_before and (role.extra or "." in of_before[0]):
                 continue
-            if counted and role.name in words.OF_ITEMS:
-                continue
             if role.is_bare_time and _NO_STEP.search(line):
                 continue
             if role.name == "throughput" and not role.item and match[0].endswith("T"):
