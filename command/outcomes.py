@@ -38,6 +38,7 @@ _SAYS_LITTLE = re.compile(  # what is not the error, or stands around it
 _CONSEQUENCES = re.compile(
     r"Connection (?:closed|reset) by (?:remote )?peer|[Bb]roken pipe|BrokenPipeError"
     r"|ncclRemoteError|remote process (?:exited|exiting)|failed to recv, got 0 bytes"
+    r"|communicator was aborted"
 )
 _TRACEBACK = "Traceback (most recent call last):"
 _IGNORED = "Exception ignored in"

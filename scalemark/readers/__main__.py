@@ -164,10 +164,10 @@ def _advice(result: Search) -> list[str]:
             f"{len(unusable)} of {len(best.readings)} readings have no usable rate, "
             f"as {unusable[0]!r}"
         )
-    if best.read.partition(":")[0] == "bars" and best.readings[-1].steps_before:
+    if num_before := best.readings[-1].steps_before:
         said.append(
-            "the bar begins anew, which is taken for an epoch; where bars of several ranks stand "
-            "one after another, let one rank print"
+            f"steps begin anew, last after {num_before:,}, which is taken for an epoch; where "
+            "another rank, run or batch size begins there, read a log of each"
         )
     fastest_s = min((reading.step_s for reading in best.rated if reading.step_s), default=1.0)
     if "items_per_step" in best.settings:

@@ -117,7 +117,8 @@ _RULES = (
     _rule("bearer", rf"(?i)\b(bearer)\s+{_NAMED_VALUE}", rf"\1 {MASK}"),
     _rule(
         "-u|user",
-        r"(?i)(?<!\S)(-u\s*|--(?:proxy-)?user[= ]\s*)([^\s:$/]{1,64}):(?!\d+\b|\*{3})[^\s$/]+",
+        r"(?i)(?<!\S)(-u\s*|--(?:proxy-)?user(?:pass)?[= ]\s*)([^\s:$/]{1,64})"
+        r":(?!\d+\b|\*{3})[^\s$/]+",
         _of_a_user,
     ),
     _rule(
@@ -145,8 +146,8 @@ _RULES = (
         rf"(?!\*{{3}}|(?i:{_NO_SECRETS}))" + _VALUE.pattern,
     ),
     _rule(
-        "-p|-otp|-log|-lic",
-        r"(?<!\S)(?<!sh )(--?(?:pw|passcode|otp|pin(?:-?code)?|login|license)(?:=|\s+))"
+        "-p|-otp|-log|-lic|-jwt",
+        r"(?<!\S)(?<!sh )(--?(?:pw|passcode|otp|pin(?:-?code)?|login|license|jwt)(?:=|\s+))"
         rf"(?!-|\*{{3}}|(?i:{_NO_SECRETS}))" + _NAMED_VALUE,
     ),
     _rule("cookie", r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"),  # to the end of the line

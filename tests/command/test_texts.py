@@ -316,6 +316,10 @@ def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
             ],
             "[rank0]: KeyError: 'lr'",
         ),
+        (
+            ["ValueError: bad shard", "[rank2]: RuntimeError: NCCL communicator was aborted on 2"],
+            "ValueError: bad shard",
+        ),
         (["[1,0]<stderr>:KeyError: 'lr'", "mpirun noticed"], "[1,0]<stderr>:KeyError: 'lr'"),
         (["0: KeyError: 'lr'", "srun: error: node1: task 0"], "0: KeyError: 'lr'"),
         (

@@ -285,6 +285,7 @@ HARMLESS = [
         ("curl -u bob:hunter2 x", "curl -u bob:*** x"),
         ("curl --user=bob:hunter2 x", "curl --user=bob:*** x"),
         ("x --pw ab --pin=12 --otp 34", "x --pw *** --pin=*** --otp ***"),
+        ("x --jwt hunter2 --userpass me:hunter3", "x --jwt *** --userpass me:***"),
         ("x --passcode 12 --login me --license K", "x --passcode *** --login *** --license ***"),
         ("mysql -u root -psecret x", "mysql -u root -p*** x"),
         ("sshpass -p hunter ssh x", "sshpass -p *** ssh x"),

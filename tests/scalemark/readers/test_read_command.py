@@ -54,6 +54,13 @@ def test_readings_that_are_no_rate_are_counted(capsys, snapshot):
     assert capsys.readouterr() == (snapshot, "")
 
 
+def test_two_runs_in_one_log_are_told_of(capsys):
+    """A bug: of a batch of 32 and one of 64 in one log nothing was said."""
+    lines = [f"step {step} loss 2.5 {500 + step} samples/s" for step in range(1, 41)]
+    assert run("\n".join(["batch size: 32", *lines, "batch size: 64", *lines, ""])) == 0
+    assert "steps begin anew, last after 40, which is taken for an epoch" in capsys.readouterr().out
+
+
 def test_a_script_reads_json(capsys):
     assert run(TITAN, "--json") == 0
     said = json.loads(capsys.readouterr().out)
