@@ -16,7 +16,7 @@ from analysis.pairs import ComparedSide, Comparison, PairRow, comparison, sides
 from analysis.results import Result
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
-from scalemark.records.axes import INHERITED, is_env_variable
+from scalemark.records.axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.measurement import Outcome
 from scalemark.text.wording import counted, shortened
 from store.command_line import Db, Filters, Json, OriginOption, Sweep
@@ -137,7 +137,7 @@ def _print_table(console: Console, rows: Sequence[PairRow], metrics: Sequence[st
         repeats = "processes"
     ratio = "A / B [95 % CI]"
     printed = [f"{name} {side}" for name in metrics for side in "AB"]
-    columns = [*axes, "A", "B", *printed, ratio, repeats, "answer"]
+    columns = [*map(bare_name, axes), "A", "B", *printed, ratio, repeats, "answer"]
     has_names = len({(row.name_a, row.name_b) for row in rows}) > 1
     if has_names:
         columns = ["A is", "B is", *columns]
