@@ -51,6 +51,7 @@ _NOT_ITS_CODE = ("site-packages", "dist-packages", "node_modules", "__pycache__"
 _MOST_NESTED = 3  # variables of shells, within each other
 _MOST_SEARCHED_BYTES = 2**20  # of one source, for the variables that it names
 _WRITTEN = (".log", ".out", ".err")  # a program writes into these
+_WRITERS = ("tee", ">", ">>", "2>", "&>")  # before a file that a shell's command writes
 _OUTPUT = re.compile(
     r"-*(.*[-_])?(o|out|output|outfile|save|log|logs|logging|result|results|metrics|dump)([-_].*)?"
 )
@@ -591,8 +592,9 @@ def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> 
         before, _, name = word.rpartition("=")
         before = before or option
         is_output = before.startswith("-") and _OUTPUT.fullmatch(before) is not None
-        is_output = is_output or name.endswith(_WRITTEN)
-        option = word if word.startswith("-") else ""
+        is_output = is_output or before in _WRITERS or name.endswith(_WRITTEN)
+        if not (option in _WRITERS and word.startswith("-")):  # `tee -a` writes, too
+            option = word if word.startswith("-") or word in _WRITERS else ""
         if is_output or name.endswith(SCRIPTS) or PYTHON.fullmatch(Path(name).name):
             continue
         with suppress(OSError, ValueError):  # a name that is too long, or has a null character
@@ -619,7 +621,7 @@ def _settings_of_shells(words: Sequence[str], folder: Path) -> Iterator[str]:
             continue
         for before, word in pairwise(["", *_filled_text(script, folder).split()]):
             name = word.strip("\"'")
-            is_written = before in (">", ">>", "tee") or _OUTPUT.fullmatch(Path(name).stem)
+            is_written = before in _WRITERS or _OUTPUT.fullmatch(Path(name).stem)
             if name.startswith("-") or (name.endswith(_IN_SETTINGS) and not is_written):
                 yield name
 

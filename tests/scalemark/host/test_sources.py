@@ -521,6 +521,16 @@ def test_code_of_a_folder_counts_that_a_command_or_its_script_changes_to(
     assert (key(words) != before) == (name != "x.txt")
 
 
+@pytest.mark.parametrize("writes", ["| tee o.txt", "| tee -a o.txt", "> o.txt", "2> o.txt"])
+def test_what_a_command_of_a_shell_writes_does_not_count(writes):
+    """A bug: `| tee train.txt` made each attempt another program."""
+    words = ["/bin/sh", *f"python train.py {writes}".split()]
+    before = key(words)
+    write("o.txt", "step 1\n")
+    assert key(words) == before
+    assert key([*words, "o.txt"]) != before
+
+
 def test_a_script_behind_a_link_counts(monkeypatch):
     """A bug: an edit of it left trials finished, as no command names it by its own name."""
     write("elsewhere/own_name.py", "x = 1\n")
