@@ -304,7 +304,8 @@ class Column:
 
     def is_like(self, other: "Column") -> bool:
         """Return whether nothing says which of both is the speed, and they differ."""
-        apart = max(self.usual, other.usual) > APART * min(self.usual, other.usual)
+        usual = [words.seconds_per_step(each.role.name, each.usual) for each in (self, other)]
+        apart = max(usual) > APART * min(usual)
         is_of_same = words.are_of_one_kind(self.role.item, other.role.item)
         return apart and self.class_ == other.class_ and is_of_same
 

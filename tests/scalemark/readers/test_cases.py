@@ -201,6 +201,13 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 loss 2.1 time: 1714560{n}12.123", [], None),
     ("step {n} loss 2.1 step time: 1m 1{n}s", [], None),
     ("step {n}0 loss 2.1 time per step: 00:01:01.12{n}", [], None),
+    # the same in two units
+    (
+        "iteration {n}0 | elapsed time per iteration (ms): 234{n}.0 | step time: 2.34{n} s",
+        [2.341, 2.342, 2.343],
+        None,
+    ),
+    ("step {n}0 3.2{n} steps/s step_time=0.31{n} loss 2.1", [1 / 3.21, 1 / 3.22, 1 / 3.23], None),
     # behind the unit of another number, or before one
     ("Step {n}0 | 81{n}2 tok/s | 6.{n}B tokens seen | 12.{n}h elapsed", [8112, 8122, 8132], None),
     ("step={n} 2.92{n} it/s power 410W", [1 / 2.921, 1 / 2.922, 1 / 2.923], None),
