@@ -198,7 +198,7 @@ _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?(?:%|W\b|°?C\b))")
 _IS_NAME = re.compile(rf"[\w/]*['\"]?\s*[:=](?!\s+(?!{words.NOT_FINITE})[A-Za-z])")
 _OF_NUMBER_BEFORE = re.compile(r"^(?:[A-Za-z]+/s(?:ec)?(?:/\w+)?|[KMGTP]?FLOP[Ss]?)[\s|]+")
 _PER_STEP = re.compile(r"/|\bper\b")  # of what counts several steps is a mean of these
-_OF_RATE_BEFORE = re.compile(r"[.,]?\d+\s?[A-Za-z]+/s(?:ec|econd)?(?:/\w+)?\s+[A-Za-z_ ]+[:=]?\s*$")
+_OF_RATE_BEFORE = re.compile(r"[.,]?\d+\s?[A-Za-z]+/s\w*(?:/\w+)?\s+[A-Za-z_ -]+[:=]?\s*$")
 _IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IGNORECASE)
 _CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×*])\s*$", re.I)
 _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`

@@ -258,13 +258,6 @@ class ObjectReader:
         ("loss", "learning_rate", "epoch", "reward", "accuracy", "throughput")
     )
 
-    _OF_STABLE_BASELINES: Mapping[str, str] = {
-        f"{MEAN}throughput": "time/fps",
-        "elapsed_s": "time/time_elapsed",
-        "items": "time/total_timesteps",
-        "step": "time/iterations",
-    }
-
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)  # what a value is -> its name
         self._fields = FieldReader()
@@ -317,7 +310,8 @@ class ObjectReader:
         if best:
             key, self._rate = best
             if key == "time/fps":  # of Stable-Baselines3: since the run began
-                self._given |= self._OF_STABLE_BASELINES
+                self._given |= {f"{MEAN}throughput": key, "elapsed_s": "time/time_elapsed"}
+                self._given |= {"items": "time/total_timesteps", "step": "time/iterations"}
             else:
                 self._given[self._rate.name] = key
 

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -111,7 +112,8 @@ def search(lines: Sequence[str], path: Path | None = None) -> Search:
     if not sampled.fits:
         return _search(lines, folder)
     best, *rest = sampled.fits
-    whole = replace(best, readings=readings_of(best.read, lines, folder, ranks_of(lines)))
+    readings = readings_of(best.read, lines, folder, ranks_of(lines)) or best.readings
+    whole = replace(best, readings=readings)
     return replace(sampled, fits=(whole, *rest), is_sampled=bool(rest))
 
 
@@ -148,10 +150,7 @@ def _of_results(file: Path) -> FoundReader | None:
     if not (is_table or isinstance(json_of(text), dict | list)):
         return None
     read = f"json:{file.name}"
-    try:
-        found = FoundReader(read=read, readings=readings_of(read, (), file.parent), file=file.name)
-    except ReadError:
-        return None
+    found = FoundReader(read=read, readings=readings_of(read, (), file.parent), file=file.name)
     return found if found.rated else None
 
 
@@ -188,10 +187,7 @@ def _by_kinds(
     for kind in KINDS:
         if kind == "regex":
             continue
-        try:
-            readings = readings_of(kind, lines, folder, most_ranks)
-        except ReadError:
-            continue  # of bars that nothing tells apart
+        readings = readings_of(kind, lines, folder, most_ranks)
         # the Trainer of Hugging Face says more than its progress bar, which others show too
         is_of_trainer = any(
             reading.is_total or _TRAINER_SAYS & reading.metrics.keys() for reading in readings
@@ -207,19 +203,21 @@ def _by_patterns(
     for candidate in fits:
         read = f"regex:{candidate.pattern}"
         like = [other.name for other in fits if other.is_like(candidate)]
-        try:
-            readings = readings_of(read, lines, None, most_ranks)
-        except ReadError:
-            continue  # a pattern that takes too long for this log
-        yield FoundReader(read=read, readings=readings, candidate=candidate, like=tuple(like))
+        readings = readings_of(read, lines, None, most_ranks)
+        if readings:
+            yield FoundReader(read=read, readings=readings, candidate=candidate, like=tuple(like))
 
 
 def readings_of(
     read: str, lines: Iterable[str], folder: Path | None, num_ranks: int | None = None
 ) -> tuple[Reading, ...]:
-    """Return what one reader reads in a log. Raises ReadError."""
-    reader = open_reader(read, num_ranks=num_ranks)
-    readings = list(map(reader.read_line, lines))
-    if folder:
-        readings += reader.read_files(folder)
-    return tuple(filter(None, readings))
+    """Return what one reader reads in a log; nothing where a pattern takes too long for it, or
+    bars are of several things that nothing tells apart.
+    """
+    with suppress(ReadError):
+        reader = open_reader(read, num_ranks=num_ranks)
+        readings = list(map(reader.read_line, lines))
+        if folder:
+            readings += reader.read_files(folder)
+        return tuple(filter(None, readings))
+    return ()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from scalemark.readers.log_text import log_text
-from scalemark.readers.opening import ReadError
-from scalemark.readers.search import readings_of, search
+from scalemark.readers.opening import ReadError, open_reader
+from scalemark.readers.search import search
 
 CASES = Path(__file__).parent / "cases"
 RIGHT = {  # rates or times per step, steps, item, whether they are of one GPU
@@ -306,8 +306,9 @@ def test_bars_that_nothing_tells_apart_are_refused_where_training_may_be_the_lon
         for total, rate in ((20, 93.1), (40, 3.1))
     )
     assert not search(loading + 3 * training).fits
+    reader = open_reader("bars")
     with pytest.raises(ReadError, match="bars of 20 and of 40 steps have one name"):
-        readings_of("bars", loading + training, None)
+        list(map(reader.read_line, loading + training))
     assert search(training + loading + training).fits[0].readings[-1].step == 80
 
 
