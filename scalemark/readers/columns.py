@@ -183,7 +183,7 @@ _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 it
     re.I,
 )
 _NO_RATE = re.compile(  # a pair, factor, %, W, devices, or a longer time: `1.2 B tokens/day`
-    r"\s?/\s?\d|[hm]\s?\d|x\b|\s?(?:W|°?C)\b|\s?(?:gpus|devices|ranks|chips|workers|nodes|hosts|processes)\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?\(?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
+    r"\s?/\s?\d|[hm]\s?\d|[dx]\b|\s?(?:W|°?C|ns|h)\b|\s?(?:gpus|devices|ranks|chips|workers|nodes|hosts|processes)\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?\(?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
     re.I,
 )
 _SINCE_BEGIN = re.compile(r"\s*\(?(?:since|so far|overall|on average|cumulative)\b", re.I)

@@ -516,7 +516,7 @@ def _step_time(words: Sequence[str], units: Sequence[str]) -> Role | None:
     has_both = _TIME.intersection([*words, *units]) and _STEPS.intersection([*words, *units[1:]])
     if not is_bare and not has_both:
         return None
-    unit = units[0] if units else next((word for word in words if word in ("ms", "us")), "s")
+    unit = units[0] if units else next((word for word in words if word in (*SECONDS, "ns")), "s")
     name = _TIMES.get(("step", SECONDS.get(unit)))
     return Role(name=name, is_bare_time=is_bare) if name else None
 

@@ -201,6 +201,11 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 loss 2.1 time: 1714560{n}12.123", [], None),
     ("step {n} loss 2.1 step time: 1m 1{n}s", [], None),
     ("step {n}0 loss 2.1 time per step: 00:01:01.12{n}", [], None),
+    # in units that no time of a step is read in
+    ("step {n}0 step_time_ns 480{n}12", [], None),
+    ("step {n}0 step time 480{n}12 ns", [], None),
+    ("step {n}0 step time 0.4{n}h", [], None),
+    ("step {n}0 step_time_h 0.4{n}", [], None),
     # the same in two units
     (
         "iteration {n}0 | elapsed time per iteration (ms): 234{n}.0 | step time: 2.34{n} s",
