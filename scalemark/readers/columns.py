@@ -393,8 +393,7 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
                 role = replace(role, per_gpu=True)
             is_of_run = _SINCE_BEGIN.match(line, end + len(unit))
             is_beside = before.count("(") > before.count(")") and not words.words_of(label)
-            is_of_bar = is_of_bar or unit.strip() in ("it/s", "s/it")
-            if is_of_run or is_beside or is_of_bar:
+            if is_of_run or is_beside or is_of_bar or unit.strip() in ("it/s", "s/it"):
                 role = replace(role, is_mean=True)
             is_time = role.name in ("step_s", "step_ms")
             yield role, label, unit, match, counted[1] if counted and is_time else ""
@@ -428,9 +427,7 @@ def labels_before(line: str, place: int) -> Iterator[str]:
 
 
 def _unit_after(line: str, place: int, most: int = _MOST_NUMBERS) -> str:
-    """Return the unit after a number. Whether words are a unit, or the name of the next number,
-    what follows tells: of at most `most` numbers.
-    """
+    """Return the unit after a number: it may be the name of the next, as up to `most` tell."""
     after = line[place : place + 40]
     other = _BYTES_OR_FLOPS.match(after)
     if other:

@@ -84,10 +84,7 @@ class StepCounter:
         return self._num_falls > max(_FEW_FALLS, self._num_rises)
 
     def count(self, step: int, epoch: int | None = None, epoch_steps: int = 0) -> int | None:
-        """Return the steps done so far; None for one that was counted, or of an evaluation.
-
-        `epoch_steps` is how many an epoch has; 0: it is taken from the lines.
-        """
+        """Return the steps done so far; None for one that was counted, or of an evaluation."""
         lowest, highest = self._range
         self._num_falls += step < lowest
         self._num_rises += step > highest
@@ -321,9 +318,7 @@ def _last(key: str) -> str:
 
 
 def is_in_the_midst(values: Mapping[str, str]) -> bool:
-    """Return whether a line of Hugging Face's Trainer has the tokens of all processes so far; those
-    of its end are of one, and it has samples, too.
-    """
+    """Return whether a Trainer's line has the tokens of all so far, as none of its end has."""
     so_far = {"train_tokens_per_second", "num_input_tokens_seen"}
     return so_far <= values.keys() and "train_samples_per_second" not in values
 

@@ -77,9 +77,7 @@ _COUNTS_UP = 0.9  # of neighbors
 
 
 def ranks_of(lines: Sequence[str]) -> int | None:
-    """Return 0 where mere numbers before the lines of a whole log are no ranks: ranks come again,
-    and many do not come in their order, as steps of each epoch do. Else None.
-    """
+    """Return 0 where mere numbers before lines are no ranks, as steps of epochs; else None."""
     numbers: list[tuple[str, int]] = []  # and the hosts before them
     for line in lines:
         prefixes = _prefixes(line, None)

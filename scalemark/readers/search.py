@@ -143,10 +143,9 @@ def _of_results(file: Path) -> FoundReader | None:
         if reading:
             return FoundReader(read="hugging_face", readings=(reading,), file=file.name)
     text = read_text(file) or ""
-    header, _, row = text[:_BEGIN].partition("\n")
+    header, row, *_ = [*text[:_BEGIN].splitlines(), "", ""]
     mark = delimiter_of(header)
-    is_header = bool(_HEADER.fullmatch(header.strip()))
-    is_table = is_header and header.count(mark) == row.partition("\n")[0].count(mark)
+    is_table = _HEADER.fullmatch(header.strip()) and header.count(mark) == row.count(mark)
     if not (is_table or isinstance(json_of(text), dict | list)):
         return None
     read = f"json:{file.name}"
@@ -155,9 +154,7 @@ def _of_results(file: Path) -> FoundReader | None:
 
 
 def _of_one_rank(lines: Sequence[str], most_ranks: int | None) -> tuple[list[str], int]:
-    """Return the lines of one rank without what a launcher puts before them, and how many ranks
-    print: more than half as much as the one that prints most.
-    """
+    """Return the lines of one rank without what a launcher puts before them, and how many print."""
     named = [named_rank(line, most_ranks) for line in lines]
     counts = Counter(rank for rank, _ in named if rank is not None)
     most = max(counts.values(), default=0)
@@ -211,9 +208,7 @@ def _by_patterns(
 def readings_of(
     read: str, lines: Iterable[str], folder: Path | None, num_ranks: int | None = None
 ) -> tuple[Reading, ...]:
-    """Return what one reader reads in a log; nothing where a pattern takes too long for it, or
-    bars are of several things that nothing tells apart.
-    """
+    """Return what one reader reads in a log; nothing where it cannot, as of bars that are alike."""
     with suppress(ReadError):
         reader = open_reader(read, num_ranks=num_ranks)
         readings = list(map(reader.read_line, lines))

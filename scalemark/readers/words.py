@@ -56,9 +56,7 @@ _MAYBE_SPACED = re.compile(r"\d \d{3}(?!\d)")
 
 
 def without_grouping(line: str) -> str:
-    """Return a line without what groups digits, as in 12 345 img/s. A space groups only where no
-    word before the number claims its first digits, as `step 12 345`.
-    """
+    """Return a line without what groups digits, as in 12 345 img/s, and not in `step 12 345`."""
     line = _GROUPS.sub("", line)
     if not _MAYBE_SPACED.search(line):
         return line
@@ -100,8 +98,7 @@ def whole_number(match: re.Match[str], group: int | str, *, is_rate: bool) -> st
     """Return what a group caught, with what the line has of the same number beside it.
 
     `([0-9.]+) img/s` catches 9 of 1e+09, and 3 of -3; a rate also has the thousand of 1.2k. Raises
-    ValueError for a comma beside it, which may group digits or part columns, or is that of decimals
-    or of thousands.
+    ValueError for a comma beside it that may be of several kinds.
     """
     line, caught, (start, end) = match.string, match[group] or "", match.span(group)
     beside = next((each for each in _ANY.finditer(line) if each.end() > start), None)
