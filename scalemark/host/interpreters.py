@@ -125,6 +125,8 @@ def interpreter_of(
             runner = _runner(words[index:])
             if runner:
                 return (*runner, "python")
+            if number > 0 and "/" not in word and not PYTHON.fullmatch(word):
+                continue
             file = _file(word, folder, variables)
             if file is None:
                 continue
@@ -133,7 +135,7 @@ def interpreter_of(
             if PYTHON.fullmatch(file.name):
                 return (str(file),)
             named = _shebang(file, folder, variables)
-            if named and PYTHON.fullmatch(Path(named).name) and (number == 0 or "/" in word):
+            if named and PYTHON.fullmatch(Path(named).name):
                 return (named,)
             is_of_shell = is_of_shell or file.name in _SHELLS or Path(named or "").name in _SHELLS
             if file.suffix == ".py":

@@ -369,12 +369,11 @@ def _filled(text: str, folder: Path) -> str:
     return text
 
 
-def scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
+def scripts(words: Sequence[str], folder: Path, yielded: set[Path] | None = None) -> Iterator[Path]:
     """Yield the scripts that a command line names, and those that these name to a shell."""
-    waiting = list(words[:MOST_WORDS])
-    yielded = set()
-    while waiting:
-        word = waiting.pop(0)
+    if yielded is None:
+        yielded = set()
+    for word in words[:MOST_WORDS]:
         names = [word] if word.endswith(SCRIPTS) else []
         if Path(word).name == "make":
             names = list(_MAKEFILES)
@@ -383,8 +382,8 @@ def scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
             if script not in yielded:
                 yielded.add(script)
                 yield script
-                if script.suffix != ".py":
-                    waiting[:0] = chain.from_iterable(_lines_of(script, folder))
+                for line in _lines_of(script, folder) if script.suffix != ".py" else ():
+                    yield from scripts(line, folder, yielded)
 
 
 def _lines_of(script: Path, folder: Path) -> Iterator[Sequence[str]]:
@@ -616,11 +615,8 @@ def _settings_of_shells(words: Sequence[str], folder: Path) -> Iterator[str]:
     """Yield the options of what the shell scripts of a command line start, and the files of
     settings that these read.
     """
-    for script in scripts(words, folder):
-        if script.suffix == ".py":
-            continue
-        for before, word in pairwise(["", *_filled_text(script, folder).split()]):
-            name = word.strip("\"'")
+    for command in _commands(words, folder)[1:]:
+        for before, name in pairwise(["", *command]):
             is_written = before in _WRITERS or _OUTPUT.fullmatch(Path(name).stem)
             if name.startswith("-") or (name.endswith(_IN_SETTINGS) and not is_written):
                 yield name
