@@ -94,7 +94,19 @@ const filter = () => {
   document.getElementById("count").textContent = num < list.tBodies[0].rows.length ? `${num} of ${list.tBodies[0].rows.length}` : "";
 };
 
+const isNumber = (cell) => /^\d/.test(cell.textContent);
+
+// of numbers down or across, of which a phone shows the first
+const putLargestFirst = (table) => {
+  if (isNumber(table.querySelector("thead th:not(.head)"))) {
+    for (const row of table.rows) row.append(...all("td, thead th:not(.head)", row).reverse());
+  } else if (isNumber(table.tBodies[0].rows[0].cells[0])) {
+    table.tBodies[0].append(...[...table.tBodies[0].rows].reverse());
+  }
+};
+
 document.documentElement.classList.add("scripted");
+if (matchMedia("(max-width: 40rem)").matches) all("#results table").forEach(putLargestFirst);
 for (const part of all(".needs-script")) part.hidden = false;
 for (const table of all("table")) {
   addSorting(table);

@@ -60,6 +60,25 @@ def test_it_fits_loads_nothing_and_axe_finds_nothing(everything, show, width_px,
     assert [request for request in visit.requests if not request.startswith("data:")] == []
 
 
+@pytest.mark.parametrize(("width_px", "counts"), [(390, ["2", "1"]), (1400, ["1", "2"])])
+@pytest.mark.parametrize("strategies", [({},), ({}, PS)], ids=["down", "across"])
+def test_on_a_phone_the_largest_count_comes_first(make, show, width_px, counts, strategies):
+    for num_gpus in (1, 2):
+        for axes in strategies:
+            write("results.db", times(small(**axes, num_gpus=num_gpus), 100.0 * num_gpus))
+    make("results.db")
+    page = show(width_px=width_px).page
+    counted = "tbody th" if len(strategies) == 1 else "thead th:not(.head)"
+    assert [text[0] for text in texts(page, f"#results {counted}")] == counts
+    speeds = texts(
+        page,
+        "#results tbody tr:first-child td"
+        if PS in strategies
+        else "#results tbody td:nth-child(2)",
+    )
+    assert [text[0] for text in speeds] == counts
+
+
 def test_tabs_and_links_lead_to_views_and_trials(everything, show):
     page = show().page
     assert visible(page) == ["results"]
