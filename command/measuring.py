@@ -315,9 +315,7 @@ def _of_better_clock(
 
 
 def _with_means(window: _Window, printed: curve.PrintedNumbers) -> tuple[_Window, Sequence[str]]:
-    """Return the window with the items that a step has by the program's means, and doubts of
-    them.
-    """
+    """Return the window with the items of a step by the program's means, and doubts of them."""
     if window.calls.items_per_step is not None:
         return window, ()
     fit = printed.curve.items_by_means(window.start_s)

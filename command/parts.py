@@ -13,7 +13,11 @@ from scalemark.run_folder import read_regular
 
 FEWEST_STEPS = 8
 _LEAST_S = 1e-9  # a time above 0
-_PART = {"input": TimedPart.INPUT, "collective": TimedPart.COMMUNICATION}  # the others compute
+_PART = {  # the others compute
+    "input": TimedPart.INPUT,
+    "collective": TimedPart.COMMUNICATION,
+    "launch": TimedPart.LAUNCH,
+}
 
 Step = Mapping[str, Any]  # as it was written
 
@@ -47,7 +51,8 @@ def _summary(
     if len(within) < FEWEST_STEPS:
         raise ValueError(
             f"{num_steps} steps were seen from inside, wanted {2 * FEWEST_STEPS} of an optimizer "
-            "of PyTorch, in a Python that reads PYTHONPATH (not -I or -E)"
+            "of PyTorch, tf.function, fit of Keras or jax.jit, in a Python that reads PYTHONPATH "
+            "(not -I or -E)"
         )
     steps_of = [[_parts(rank[place]) for place in within] for rank in ranks]
     chosen = [rank[place] for rank in ranks for place in within]
@@ -77,7 +82,8 @@ def _summary(
         num_operations=int(ranks[0][-1]["operations"]),
         compute_cpu_s=fmean(cpu_s),
     )
-    if is_of_gpus or len(ranks) == 1:  # GPUs wait for each other where the host does not see it
+    # GPUs and compiled functions wait for each other where the host does not see it
+    if is_of_gpus or len(ranks) == 1 or not profile.reduction_s:
         return profile, None
     waits = (TimedPart.COMMUNICATION, TimedPart.CORE)
     own_s = {}

@@ -169,9 +169,7 @@ _FEWEST_TURNS = 3  # from one kind of lines to another, which are no parts of a 
 
 
 def two_phases(rated: Sequence[tuple[frozenset[str], float]]) -> str:
-    """Say which words part lines of two phases, by the words and the rates of lines; empty where
-    rates are of one.
-    """
+    """Say which words part lines of two phases, by their rates; empty where these are of one."""
     rates: dict[frozenset[str], list[float]] = {}
     for words, rate in rated:
         rates.setdefault(words, []).append(rate)
@@ -216,9 +214,7 @@ def label(spec: TrialSpec, reported: str, *, is_known: bool, is_reported: bool) 
 
 
 def are_other(asked: str, reported: str) -> bool:
-    """Return whether a program counts something else than was asked for; unknown where either is
-    empty.
-    """
+    """Return whether a program counts something else than was asked for, if both are known."""
     asked, reported = _plural(asked), _plural(reported)
     if not asked or not reported or asked == reported or reported == ITEMS:
         return False

@@ -142,9 +142,7 @@ def _wanted(kind: type) -> str:
 
 
 def choices_of(axis: Axis) -> list[str]:
-    """Return all values that the command line takes, `auto` included; empty where it does not list
-    them.
-    """
+    """Return all values that the command line takes, with `auto`; empty where it lists none."""
     folder = axis.folder
     choices = names(f"trainer/{folder}") if folder else axis.choices
     may_be_auto = choices and axis.auto

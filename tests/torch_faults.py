@@ -11,12 +11,12 @@ from torch.utils.data import DataLoader, Dataset
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--fault", default="none")
-parser.add_argument("--ranks", type=int, default=1)
+parser.add_argument("--devices", type=int, default=1)
 parser.add_argument("--steps", type=int, default=40)
 options = parser.parse_args()
 torch.set_num_threads(1)
 rank = 0
-if options.ranks > 1:
+if options.devices > 1:
     dist.init_process_group("gloo")
     rank = dist.get_rank()
 
@@ -55,7 +55,7 @@ class Model(nn.Module):
 
 
 model = Model()
-if options.ranks > 1:
+if options.devices > 1:
     model = DistributedDataParallel(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 large = torch.zeros(2**23)
@@ -79,6 +79,6 @@ for step in range(1, options.steps + 1):
     if rank == 0:
         print(f"step {step} loss {value:.5f} samples/s {2048 / (now - begin):.1f}", flush=True)
     begin = now
-if options.ranks > 1:
+if options.devices > 1:
     dist.barrier()
     dist.destroy_process_group()

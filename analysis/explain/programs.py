@@ -36,7 +36,9 @@ _BOUNDS = {
     TimedPart.COMMUNICATION: Bound.COMMUNICATION,
     TimedPart.RANKS: None,  # unless one is slow
     TimedPart.CORE: Bound.CONTENTION,
+    TimedPart.LAUNCH: Bound.LAUNCH,
 }
+_TIMED = {"torch", "tensorflow", "jax"}  # from inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +64,19 @@ class SeenProgram:
         return any(map(itemgetter("is_of_gpus"), self.profiles))
 
     @property
+    def hides_exchanges(self) -> bool:
+        """Devices that exchange something on their own, or in a compiled function."""
+        return self.target.num_gpus > 1 and (self.is_of_gpus or self.slow is UNTIMED)
+
+    @property
     def shares(self) -> dict[str, float]:
         """Return the share of the step of each part; empty where none is known."""
         shares: dict[str, float] = {}
         if self.profiles:
             for part in TimedPart:
-                of_steps = [each["parts_s"][part] / each["step_s"] for each in self.profiles]
+                of_steps = [
+                    each["parts_s"].get(part, 0.0) / each["step_s"] for each in self.profiles
+                ]
                 shares[part] = statistics.fmean(of_steps)
         return shares
 
@@ -141,16 +150,15 @@ def explain(seen: SeenProgram) -> Explanation:
     if seen.profiles:
         bound, why = _verdict(seen, causes)
     else:
-        bound, why = None, " and ".join(_from_outside(seen)) or "nothing of it is seen"
-        if _ideal(target) and (target.efficiency or 0.0) >= HEALTHY_FROM:
-            bound = Bound.HEALTHY
+        bound = _from_ideal(target)
+        why = " and ".join(_from_outside(seen)) or "nothing of it is seen"
     remedies, missing, notes = [], {}, []
     if bound is Bound.SLOW_REPLICA:
         remedies = [against_slow(seen.slow.slow[0].replica, target.environment.device_kind)]
-    has_torch = "torch" in target.environment.software  # no other framework is timed from inside
+    is_timed = not _TIMED.isdisjoint(target.environment.software)
     if not seen.profiles and seen.is_blind:
         why += f"; trial {seen.apart[:ID_DIGITS]} was timed from inside, and no step was seen"
-    elif not seen.profiles and bound is not Bound.HEALTHY and has_torch:
+    elif not seen.profiles and bound is not Bound.HEALTHY and is_timed:
         inside = replace(target.spec, takes_apart=True)
         missing[Ablation.TAKEN_APART] = again.command(inside, [target])
     elif seen.profiles and target.trial_id != seen.apart:
@@ -206,6 +214,11 @@ def _ideal(target: Result) -> str:
     return f"{target.num_gpus} times {alone.counted}"
 
 
+def _from_ideal(target: Result) -> Bound | None:
+    is_healthy = _ideal(target) and (target.efficiency or 0.0) >= HEALTHY_FROM
+    return Bound.HEALTHY if is_healthy else None
+
+
 def _causes(seen: SeenProgram) -> Iterator[Evidence]:
     """Yield what may hold a program back by its parts.
 
@@ -252,11 +265,11 @@ def _weight(cause: Evidence, seen: SeenProgram) -> float:
 def _verdict(seen: SeenProgram, causes: Sequence[Evidence]) -> tuple[Bound | None, str]:
     if _weight(causes[0], seen) >= MATTERS:
         return causes[0].bound, causes[0].because
-    if seen.is_of_gpus:
-        # exchanges between GPUs are not seen by the host
-        is_known = seen.target.num_gpus == 1 and seen.utilization is not None
+    if seen.is_of_gpus or seen.hides_exchanges:
         why = " and ".join(["no part on the host takes 10% of the step", *_from_outside(seen)])
-        return (Bound.COMPUTE if is_known else None), why
+        if seen.hides_exchanges:
+            return _from_ideal(seen.target), why
+        return (None if seen.utilization is None else Bound.COMPUTE), why
     computes = (
         f"{seen.shares[TimedPart.COMPUTE]:.0%} of the step is forward, backward and optimizer"
     )
@@ -283,5 +296,7 @@ def _doubts(seen: SeenProgram) -> Iterator[str]:
         yield "single run: sweep.repeats=3 would show how far others differ"
     if seen.shares and seen.shares[TimedPart.CORE] >= MATTERS:
         yield f"it waited for a core {seen.shares[TimedPart.CORE]:.0%} of the step"
+    if seen.profiles and seen.hides_exchanges:
+        yield "what its devices exchange is not seen"
     if seen.is_of_gpus and seen.utilization is None:
         yield "nothing tells whether its GPUs computed meanwhile"

@@ -90,9 +90,7 @@ def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
 
 
 class Importing:
-    """Let Ctrl-C end at once in here, as while loading; elsewhere than in a command nothing
-    changes.
-    """
+    """Let Ctrl-C end a command at once in here, as while loading; nothing changes elsewhere."""
 
     def __enter__(self) -> None:
         is_command = gc.get_freeze_count() > 0  # `run` froze what was imported before

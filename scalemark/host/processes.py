@@ -126,9 +126,7 @@ def die_with(parent: int) -> None:
 def kill_all(
     is_wanted: Callable[[Path, dict[bytes, bytes]], bool], within_s: float
 ) -> tuple[int, list[int]]:
-    """Kill processes, by their folders in /proc and their variables; return how many ended, and the
-    ids of others.
-    """
+    """Kill processes, by their folders in /proc; return how many ended, and the ids of others."""
     killed = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError), ExitStack() as stack:  # it has ended, or may not be looked at

@@ -326,9 +326,7 @@ def not_executable(file: str) -> str:
 
 
 def problem(words: Sequence[str], path: str, folder: Path) -> str:
-    """Say which file of a command line is missing, the program or the script of its Python; empty
-    where none is.
-    """
+    """Say which file of a command line is missing: the program, or the script of its Python."""
     file = located(words[0], path, folder)
     if file is None:
         return not_found(words[0], folder)

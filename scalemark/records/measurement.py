@@ -180,9 +180,7 @@ def check_item(item: str) -> None:
 
 
 def items_per_example(item: str, seq_len: int) -> int | None:
-    """Return how many of these an example has, whose sequence is so long; None where that
-    is unknown.
-    """
+    """Return how many of these an example of such a sequence has; None where it is unknown."""
     if item in BY_EXAMPLE:
         return 1
     if item == TOKENS and seq_len:
@@ -330,6 +328,7 @@ class TimedPart(StrEnum):
 
     COMPUTE = "compute"
     INPUT = "waiting for batches"
+    LAUNCH = "launching operations"  # where compute has no such time
     HOST = "the program's own code"  # outside of all other parts
     IDLE = "idle"  # as HOST, with a main thread that takes no CPU time
     COMMUNICATION = "communication"

@@ -265,7 +265,7 @@ class TrialAxes(TrainingAxes):
         sets_step_time=False,
     )
     takes_apart: bool = _of_program(
-        "time the parts of PyTorch's steps from inside, for `explain`; no speed is kept of it",
+        "time the parts of its steps from inside, for `explain`; no speed is kept of it",
         default=False,
         sets_step_time=False,
     )

@@ -61,9 +61,7 @@ _SHAPES = (
 
 
 def _until_last_at(match: re.Match[str]) -> str:
-    """Mask a password before the last @. The pattern matches without an @, too, so that it reads no
-    text twice.
-    """
+    """Mask a password before the last @; without one, the pattern still reads no text twice."""
     password, at, host = match[2].rpartition("@")
     if not at or _NO_SECRET.fullmatch(password):
         return match[0]

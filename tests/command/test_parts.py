@@ -13,7 +13,7 @@ from scalemark.records.measurement import TimedPart
 
 EVERY_MOMENT = (0.0, 1000.0)
 NOTHING = dict.fromkeys(
-    ("input", "forward", "backward", "optimizer", "collective", "sync", "other"), 0.0
+    ("input", "launch", "forward", "backward", "optimizer", "collective", "sync", "other"), 0.0
 )
 
 
@@ -73,6 +73,14 @@ def test_what_the_last_rank_takes_is_the_exchange_and_the_rest_is_waiting():
     assert times.seconds["rank 1"] == pytest.approx([0.9] * 20)
 
 
+def test_ranks_whose_exchange_is_not_seen_are_not_compared():
+    for rank in (0, 1):
+        write(rank, forward=0.6, launch=0.4)
+    profile, times = read()
+    assert profile.parts_s[TimedPart.LAUNCH] == pytest.approx(0.4)
+    assert times is None
+
+
 def test_steps_within_the_window_count():
     write(0, forward=1.0)
     assert read((4.5, 15.5))[0].num_steps == 10
@@ -101,6 +109,25 @@ def test_two_programs_that_step_are_not_mixed():
     Path("parts-7.jsonl").write_text(Path("parts-100.jsonl").read_text())
     with pytest.raises(ValueError, match="several programs took steps"):
         read()
+
+
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "jax"])
+def test_a_framework_without_what_is_timed_runs_as_without_us(name):
+    Path(name).mkdir()
+    Path(name, "__init__.py").write_text("print('imported')\n")
+    ended = subprocess.run(
+        [sys.executable, "-c", f"import {name}; print('done')"],
+        env={
+            "PYTHONPATH": f"{Path(start.__file__).parent / 'inside'}{os.pathsep}{Path.cwd()}",
+            "SCALEMARK_PARTS_DIR": str(Path.cwd()),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = ended.stdout.splitlines()
+    assert (said[0], said[-1], ended.stderr) == ("imported", "done", "")
+    assert f"steps of this {name} are not timed" in said[1]
 
 
 def test_a_program_finds_its_own_sitecustomize_and_folders_as_without_us():

@@ -81,6 +81,7 @@ def verdict():
         ({TimedPart.HOST: 0.6}, 100, Bound.HOST),
         ({TimedPart.IDLE: 0.6}, 100, Bound.HOST),
         ({TimedPart.CORE: 0.6}, 100, Bound.CONTENTION),
+        ({TimedPart.LAUNCH: 0.6}, 0, Bound.LAUNCH),
         (
             {TimedPart.CORE: 0.6, TimedPart.INPUT: 0.3},
             100,
@@ -114,6 +115,19 @@ def test_ranks_wait_for_an_exchange_or_for_a_slow_one(of_parts, slowest, bound):
     found, why = verdict()
     assert found is bound
     assert ("wait for rank 1" in why) is (bound is Bound.SLOW_REPLICA)
+
+
+@pytest.mark.parametrize(("rate", "bound"), [(200.0, Bound.HEALTHY), (120.0, None)])
+def test_an_exchange_within_a_compiled_function_is_not_seen(rate, bound):
+    """A bug: two devices were healthy at 0.6 of their ideal, as nothing told of what they wait for."""
+    two = ON_CPU(2)
+    fill(
+        (ON_CPU(1), 100.0, SEEN_FROM_OUTSIDE),
+        (two, rate, SEEN_FROM_OUTSIDE),
+        (replace(two, takes_apart=True), rate, apart(profile({TimedPart.INPUT: 0.05}))),
+    )
+    assert verdict()[0] is bound
+    assert "what its devices exchange is not seen" in explained().diagnosis.doubts
 
 
 @pytest.mark.parametrize(
@@ -203,9 +217,16 @@ def test_parts_name_the_trials_that_they_are_of(is_taken_apart):
 
 @pytest.mark.parametrize(
     ("rate", "package", "is_wanted"),
-    [(160.0, "torch", True), (160.0, "numpy", False), (200.0, "torch", False)],
+    [
+        (160.0, "torch", True),
+        (160.0, "jax", True),
+        (160.0, "numpy", False),
+        (200.0, "torch", False),
+    ],
 )
-def test_only_programs_with_torch_that_lose_are_to_be_timed_from_inside(rate, package, is_wanted):
+def test_only_programs_that_can_be_timed_and_lose_are_to_be_timed_from_inside(
+    rate, package, is_wanted
+):
     """A bug: so was a program in plain Python, and one that was healthy."""
     trials = ((ON_CPU(1), 100.0, SEEN_FROM_OUTSIDE), (ON_CPU(2), rate, SEEN_FROM_OUTSIDE))
     fill(*trials, environment={**ENVIRONMENT, "packages": {package: "2.4.6"}})
