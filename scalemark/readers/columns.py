@@ -300,7 +300,8 @@ class Column:
 
     @property
     def merit(self) -> tuple[object, ...]:
-        return (*self.class_, len(self.values), -self.places[0], -self.starts[0])
+        has_step = self.step is not None
+        return (*self.class_, has_step, len(self.values), -self.places[0], -self.starts[0])
 
     def is_like(self, other: "Column") -> bool:
         """Return whether nothing says which of both is the speed, and they differ."""

@@ -289,6 +289,13 @@ def test_the_number_that_is_cut_at_the_end_of_a_log_is_left_out(tmp_path):
     assert [reading.throughput for reading in search(log_text(log).lines).fits[0].rated] == [1202.5]
 
 
+def test_rates_of_steps_come_before_those_of_what_was_done_before_them():
+    """A bug: 1,600 lines of a tokenizer were taken for training, as they were the most."""
+    before = [f"processed {n}000 examples (812{n % 9}.1 examples/s)" for n in range(30)]
+    found = search([*before, *(f"step {n} loss 2.1 tok/s 912{n}" for n in range(9))])
+    assert [found.fits[0].item, len(found.fits[0].rated)] == ["tokens", 9]
+
+
 def test_the_number_before_one_that_grows_is_no_step():
     result = search([f"TRAIN Batch {n // 4}/{n % 4}00 loss 2.1" for n in range(12)])
     assert all(fit.readings[3].step != 0 for fit in result.fits)
