@@ -21,7 +21,7 @@ _LABEL = re.compile(
 _WITH_EPOCH = (
     r"(?:Train|Epoch)[\w ]*(?:\(train\))?:?\s*\[?(?P<epoch>\d+)(?:/\d+)?\]?:?,?\s*"
     r"\[\s*(?P<step>\d+)/(?P<epoch_steps>\d+)",
-    r"\[(?P<epoch>\d+)\]\s*\[\s*(?P<step>\d+)/\s*(?P<epoch_steps>\d+)\]",
+    r"\[(?P<epoch>\d{1,9})\]\s*\[\s*(?P<step>\d+)/\s*(?P<epoch_steps>\d+)\]",
     r"[Ee]poch\s*\[(?P<epoch>\d+)\]\s*Batch\s*\[(?P<step>\d+)\]",
     r"[Ee]poch:?\s*(?P<epoch>\d+)\s*[-|,:]?\s*(?:iter|step|batch)\w*:?\s*"
     r"(?P<step>\d+)/(?P<epoch_steps>\d+)",
@@ -30,10 +30,10 @@ _OF_TOTAL = r"[\[(]\s*(?P<step>\d+)/\d+\s*[\])]"
 _WITHOUT_WORDS = (
     r"\bsteps \d+ and (?P<step>\d+)",  # of Keras' TimeHistory: a rate between two steps
     r"\|\s*(?P<step>\d+)/\d+\s\[",  # of a progress bar
-    r"^\s*(?P<step>\d+)(?![\d./,%-]|:\d)",
+    r"^\s*(?P<step>\d{1,9})(?![\d./,%-]|:\d)",  # longer ones are a time
     r"(?<![\d./-])(?P<step>\d+)\s*/\s*\d+(?![\d/])",
     r"(?<![\d./-])\d+/(?P<step>\d+)(?![\d/])",  # only where it grows: else it is the total
-    r"\[\s*(?P<step>\d+)\]",
+    r"\[\s*(?P<step>\d{1,9})\]",
     r"\b(?P<step>\d+)\s?(?:it|iters?|iterations?|steps?)\b(?!/s)",
 )
 _EXAMPLES = (  # lines without a rate of PyTorch's examples and tutorials, and what they count

@@ -335,6 +335,8 @@ def test_bars_of_other_phases_have_no_rate_of_training(name: str):
 @pytest.mark.parametrize(
     ("form", "asides"),
     [
+        ("[171456001{n}123] [{n}0/90] img/s 81{n}", []),
+        ("171456001{n}123 step={n}0 img/s 81{n}", []),
         ("iter {n}0 img/s 81{n}", []),
         ("step {n}0 samples/s 81{n}\neval step {n}0 samples/s 91{n}", ["eval"]),
         ("INFO step {n}0 img/s 81{n}\nINFO eval step {n}0 img/s 91{n}", ["eval"]),
