@@ -218,7 +218,6 @@ _NO_STEP = re.compile(
     r"|step = \d+ \([\d.]+ sec\)",  # of TensorFlow's Estimator: all steps since the line before
     re.IGNORECASE,
 )
-_OF_ESPNET = re.compile(r"iter_time=.*forward_time=")  # the first is the wait for data
 _VALIDATION = re.compile(
     r"^\W*(?:test|eval\w*|valid\w*)\b|[(\[|]\s*(?:test|eval\w*|val|valid\w*)\s*[)\]|]"
     r"|\b(?:(?:mode|phase|split|stage)\W{1,4}|epoch\W{0,3}\d+\W{0,3})(?:test|eval\w*|val|valid\w*)\b",
@@ -232,6 +231,7 @@ HEADER = re.compile(  # what loggers put before a line
 _FACTS = (  # what lines of known programs do not say of themselves
     (re.compile(r"\btps: .*\btflops: .*\bmfu: "), {"per_gpu": True}),  # torchtitan
     (re.compile(r"/sec: \S+ \+/- \S+ \(jitter = "), {"is_mean": True}),  # tf_cnn_benchmarks
+    (re.compile(r"iter_time=.*forward_time="), {"aside": "data"}),  # ESPnet: the wait for it
     (re.compile(r"^SPS: \d+$"), {"is_mean": True}),  # CleanRL: since the run began
     (re.compile(r"\bflops: .*\bwps: .*\bpow: "), {"per_gpu": True}),  # Meta Lingua
     (  # pix2pix and CycleGAN, which also count images as iterations
@@ -377,8 +377,6 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
                 continue
             if role.name == "throughput" and not role.item and match[0].endswith("T"):
                 continue  # of floating-point operations
-            if role.name == "step_s" and _OF_ESPNET.search(line):
-                continue
             before = line[: match.start()]
             if _CLAIMED.search(label) or (role.name in words.OF_ITEMS and _IS_STEP.search(before)):
                 break  # by another word, as in `images/s on 4 GPUs`
