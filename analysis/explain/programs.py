@@ -31,8 +31,7 @@ from scalemark.records.overrides import ID_DIGITS
 
 _BOUNDS = {
     TimedPart.INPUT: Bound.INPUT,
-    TimedPart.HOST: Bound.HOST,
-    TimedPart.IDLE: Bound.HOST,
+    TimedPart.HOST: Bound.HOST,  # with IDLE
     TimedPart.COMMUNICATION: Bound.COMMUNICATION,
     TimedPart.RANKS: None,  # unless one is slow
     TimedPart.CORE: Bound.CONTENTION,
@@ -231,8 +230,11 @@ def _causes(seen: SeenProgram) -> Iterator[Evidence]:
     if seen.is_of_gpus and seen.utilization is not None:
         most = 1 - seen.utilization
     for part, bound in _BOUNDS.items():
-        share = min(shares[part], most)
+        idle = shares[TimedPart.IDLE] if part is TimedPart.HOST else 0.0
+        share = min(shares[part] + idle, most)
         because = f"{part} takes {share:.0%} of the step, {ms(share * seen.step_s)}"
+        if idle >= MATTERS:
+            because += f", and is idle for {min(idle, most):.0%}"
         if part is TimedPart.RANKS and seen.slow.slow:
             bound = Bound.SLOW_REPLICA
             because = f"the others wait for {seen.slow.slow[0].replica}, {share:.0%} of the step"

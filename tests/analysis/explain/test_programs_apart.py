@@ -80,6 +80,8 @@ def verdict():
         ({TimedPart.INPUT: 0.6}, 100, Bound.INPUT),
         ({TimedPart.HOST: 0.6}, 100, Bound.HOST),
         ({TimedPart.IDLE: 0.6}, 100, Bound.HOST),
+        # a bug: it was contention, as each was less than that
+        ({TimedPart.CORE: 0.5, TimedPart.HOST: 0.2, TimedPart.IDLE: 0.15}, 100, Bound.HOST),
         ({TimedPart.CORE: 0.6}, 100, Bound.CONTENTION),
         ({TimedPart.LAUNCH: 0.6}, 0, Bound.LAUNCH),
         (
