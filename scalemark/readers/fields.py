@@ -176,6 +176,8 @@ class FieldReader:
         self._num_lines = 0  # that stand for steps, where none is printed
         self._first: tuple[float, float] | None = None  # steps and items of the first line
         self._last = (0.0, 0.0)  # seconds and items of the line before
+        self._num_batches = 0  # lines that print the items of a step
+        self._batch_items = 0.0  # of all of these
 
     def reading(self, given: Mapping[str, str]) -> Reading | None:
         """Return the reading of a line; None where a rank has said the same before."""
@@ -191,6 +193,10 @@ class FieldReader:
         throughput, step_s, unusable = _rate(fields)
         metrics = metrics_of(fields)
         items_per_step = words.usable_rate(fields.get("items_per_step", ""))
+        if items_per_step:  # of batches of several sizes the mean counts
+            self._num_batches += 1
+            self._batch_items += items_per_step
+            items_per_step = self._batch_items / self._num_batches
         is_empty = not (throughput or step_s or unusable or items_per_step)
         if is_empty and step is None and not metrics and "items" not in fields:
             return None

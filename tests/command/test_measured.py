@@ -453,6 +453,17 @@ def test_items_per_step_that_the_program_says_are_used():
     assert found.throughput == pytest.approx(64), "without its minute of compilation"
 
 
+def test_of_batches_of_several_sizes_the_mean_counts():
+    """A bug: the size in the last line was taken for all, 64 of 16, 32, 48 and 64."""
+    arrival_s, lines = 0.0, []
+    for step in range(1, 201):
+        size = 16 + 16 * (step % 4)
+        arrival_s += size / 1000
+        lines.append((arrival_s, f"step {step} n {size}"))
+    found = measured(r"regex:step (?P<step>\d+) n (?P<items_per_step>\d+)", lines)
+    assert found.measurement.throughput == pytest.approx(1000, rel=0.01)
+
+
 RATE_LINES = [(float(n), f"step {n} rate 100 samples/s") for n in range(1, 40)]
 
 
