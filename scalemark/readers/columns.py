@@ -192,7 +192,7 @@ _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`
     r"(?:gpu|device|rank|chip|worker)s?\b(?!:?\s*\d)",
     re.I,
 )
-_BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re.IGNORECASE)
+_BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP[\w/]*)", re.IGNORECASE)
 _BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]，；]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?(?:%|W\b|°?C\b))")
 _IS_NAME = re.compile(rf"[\w/]*['\"]?\s*[:=](?!\s+(?!{words.NOT_FINITE})[A-Za-z])")
@@ -429,12 +429,10 @@ def _unit_after(line: str, place: int, most: int = _MOST_NUMBERS) -> str:
     """Return the unit after a number: it may be the name of the next, as up to `most` tell."""
     after = line[place : place + 40]
     other = _BYTES_OR_FLOPS.match(after)
-    if other:
-        return other[0]
-    match = _UNIT.match(after)
+    match = other or _UNIT.match(after)
     unit = match[0] if match else ""
     is_unit = "/" in unit or " per " in unit or unit.strip() in words.SECONDS
-    if not is_unit and not role_of("", unit.strip()):
+    if not other and not is_unit and not role_of("", unit.strip()):
         return ""
     end = place + len(unit)
     if _IS_NAME.match(line, end):

@@ -173,6 +173,11 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     # behind another number, and before the step
     ("Up. {n} : Time 9.{n}s : 81{n}.12 words/s : gNorm 1.{n}", [811.12, 812.12, 813.12], None),
     ("step {n} 51.{n} TFLOPs 81{n} toks/s", [811, 812, 813], None),
+    (
+        "step {n} consumed samples {n}280 img/s/gpu 204.{n} tflops 119.71 mem 3",
+        [204.1, 204.2, 204.3],
+        True,
+    ),
     ("step {n} fps 81{n} mem 12{n} total 99{n}", [811, 812, 813], None),
     ("{n}0\t2.{n}\t81{n} tok/s\t41{n} ms", [811, 812, 813], None),
     ("step {n} world_size 4 tokens/s 81{n} total_tokens 4000", [811, 812, 813], None),
