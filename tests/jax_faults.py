@@ -7,7 +7,7 @@ import time
 parser = argparse.ArgumentParser()
 parser.add_argument("--fault", default="none")
 parser.add_argument("--devices", type=int, default=1)
-parser.add_argument("--steps", type=int, default=60)
+parser.add_argument("--steps", type=int, default=40)
 options = parser.parse_args()
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 parser = argparse.ArgumentParser()
 parser.add_argument("--fault", default="none")
 parser.add_argument("--devices", type=int, default=1)
-parser.add_argument("--steps", type=int, default=60)
+parser.add_argument("--steps", type=int, default=40)
 options = parser.parse_args()
 (cpu,) = tf.config.list_physical_devices("CPU")
 configurations = [tf.config.LogicalDeviceConfiguration()] * options.devices

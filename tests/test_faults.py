@@ -38,7 +38,7 @@ pytestmark = pytest.mark.integration
             {"none": None, "rank": "slow replica", "link": "communication-bound"},
             marks=needs_torch,
         ),
-        ("python keras", 1, {"none": None, "python": "host-bound", "eager": "launch-bound"}),
+        ("python keras", 1, {"python": "host-bound", "eager": "launch-bound"}),
         ("python keras", 2, {"none": None, "input": "input-bound"}),
         (
             "python jax",
