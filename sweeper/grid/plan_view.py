@@ -6,12 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
+from scalemark.host.program_software import scripts
+from scalemark.program import template
 from scalemark.records.axes import INHERITED, AxisValue, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.trial import (
@@ -253,9 +256,18 @@ _TORCHRUN = re.compile(r"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b")
 def _threads_differ(specs: Sequence[TrialSpec]) -> bool:
     """Return whether one process has as many threads as cores, and each of several has one."""
     counts = set()
+    texts: dict[str, str] = {"": ""}  # command line -> it, and its shell scripts
     for spec in specs:
-        is_set = _THREADS in spec.command or f"env.{_THREADS}" in dict(spec.free)
-        if _TORCHRUN.search(spec.command) and not is_set:
+        if spec.command not in texts:
+            words = template.software_words(spec)
+            parts = [spec.command]
+            for script in scripts(words, Path.cwd()):
+                if script.suffix != ".py" and os.access(script, os.R_OK):
+                    parts.append(script.read_text(encoding="utf-8", errors="replace"))
+            texts[spec.command] = "\n".join(parts)
+        text = texts[spec.command]
+        is_set = _THREADS in text or f"env.{_THREADS}" in dict(spec.free)
+        if _TORCHRUN.search(text) and not is_set:
             counts.add(spec.num_gpus)
     return 1 in counts and len(counts) > 1 and _THREADS not in os.environ
 

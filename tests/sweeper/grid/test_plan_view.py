@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -179,12 +180,16 @@ def test_scripts_get_the_whole_plan_as_one_object():
         ("torchrun train.py", (1, 2), {"env.OMP_NUM_THREADS": "4"}, False),
         ("env OMP_NUM_THREADS=1 torchrun train.py", (1, 2), {}, False),
         ("python train.py", (1, 2), {}, False),
+        ("bash launch.sh {num_gpus}", (1, 2), {}, True),
+        ("bash one_thread.sh {num_gpus}", (1, 2), {}, False),
     ],
 )
 def test_threads_that_differ_between_one_process_and_several_are_named(
     command, counts, free, is_named, monkeypatch
 ):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    Path("launch.sh").write_text("torchrun --nproc-per-node $1 train.py\n")
+    Path("one_thread.sh").write_text("export OMP_NUM_THREADS=1\ntorchrun train.py\n")
     plan = plan_of([program(num_gpus=num, command=command, free=free) for num in counts])
     assert any("set it for all, as +env.OMP_NUM_THREADS=1" in line for line in shown(plan)) is (
         is_named
