@@ -226,7 +226,7 @@ _VALIDATION = re.compile(
 _OF_EPOCH = re.compile(r"epochs?\W{0,3}$", re.IGNORECASE)
 HEADER = re.compile(  # what loggers put before a line
     r"^(?:\s*(?:\[[^\]]*\d[^\]]*\]|\d{2,4}[-/]\d\d[-/]\S+|\d\d?:\d\d:\S+|[IWE]\d{4}\b.*?\]"
-    r"|(?:INFO|DEBUG|WARNING|ERROR|root)\b:?|[a-z_]+(?:\.\w+)+:?|[-|>*])\s*)+",
+    r"|(?:INFO|DEBUG|WARNING|ERROR|root)\b:?|(?:__main__|[a-z_]+(?:\.\w+)+)(?::\w+)*:?|[-|>*])\s*)+",
 )
 _FACTS = (  # what lines of known programs do not say of themselves
     (re.compile(r"\btps: .*\btflops: .*\bmfu: "), {"per_gpu": True}),  # torchtitan

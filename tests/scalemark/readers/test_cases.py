@@ -345,6 +345,14 @@ def test_bars_of_other_phases_have_no_rate_of_training(name: str):
         ("iter {n}0 img/s 81{n}", []),
         ("step {n}0 samples/s 81{n}\neval step {n}0 samples/s 91{n}", ["eval"]),
         ("INFO step {n}0 img/s 81{n}\nINFO eval step {n}0 img/s 91{n}", ["eval"]),
+        (
+            "INFO a.py:12 - step {n}0 img/s 81{n}\nINFO a.py:15 - eval step {n}0 img/s 91{n}",
+            ["eval"],
+        ),
+        (
+            "__main__:fit:12 - step {n}0 img/s 81{n}\n__main__:run:9 - val step 9 img/s 91{n}",
+            ["val"],
+        ),
         ("[10:00:0{n}] step {n}0 img/s 81{n}\n[10:00:0{n}] val step {n}0 img/s 91{n}", ["val"]),
     ],
 )
