@@ -295,13 +295,13 @@ def verdict(explanation: Explanation) -> str:
 def rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
     """Yield the step from its base upwards, the whole step, and what overlaps its parts."""
     steps, target = explanation.steps, explanation.target
+    base, *parts = steps.parts
     names = {
         Ablation.ALONE: f"{target.environment.counted(1)} alone: compute",
         Ablation.ALONE_READING: f"{target.environment.counted(1)} alone, with its input",
         Ablation.INDEPENDENT: f"{target.environment.counted(target.num_gpus)}, each for itself",
-        Ablation.TAKEN_APART: "compute",
+        Ablation.TAKEN_APART: base.what,
     }
-    base, *parts = steps.parts
     yield _cells(names.get(steps.base, "not known: the whole step"), base)
     for part in parts:
         yield _cells(part.what, part)

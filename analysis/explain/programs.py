@@ -184,6 +184,9 @@ def _steps(seen: SeenProgram) -> SplitStep:
     trials: dict[str, tuple[str, ...]] = {"whole": (target.trial_id,)}
     if seen.profiles:
         base, shares = Ablation.TAKEN_APART, seen.shares
+        if seen.hides_exchanges and not shares[TimedPart.COMMUNICATION]:
+            del shares[TimedPart.COMMUNICATION], shares[TimedPart.RANKS]
+            shares = {"compute and communication": shares.pop(TimedPart.COMPUTE), **shares}
         trials = dict.fromkeys(shares, (seen.apart,))
     elif efficiency is not None and target.baseline is not None:
         base = Ablation.ALONE_READING
