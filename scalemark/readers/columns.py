@@ -219,7 +219,9 @@ _NO_STEP = re.compile(
     re.IGNORECASE,
 )
 _VALIDATION = re.compile(
-    r"^\W*(?:test|eval\w*|valid\w*)\b|[(\[|]\s*(?:test|eval\w*|val|valid\w*)\s*[)\]|]"
+    r"\b(?:test(?:ing)?|eval\w*|val|valid\w*)(?=\W{1,3}"
+    r"(?:(?:global_)?(?:step|it|iter\w*|epoch|batch|update)\W{1,3}\d|\[?\d+/\d))"
+    r"|^\W*(?:test|eval\w*|valid\w*)\b|[(\[|]\s*(?:test|eval\w*|val|valid\w*)\s*[)\]|]"
     r"|\b(?:(?:mode|phase|split|stage)\W{1,4}|epoch\W{0,3}\d+\W{0,3})(?:test|eval\w*|val|valid\w*)\b",
     re.IGNORECASE,
 )

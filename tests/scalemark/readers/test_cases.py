@@ -206,6 +206,9 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 loss 2.1 time: 1714560{n}12.123", [], None),
     ("step {n} loss 2.1 step time: 1m 1{n}s", [], None),
     ("step {n}0 loss 2.1 time per step: 00:01:01.12{n}", [], None),
+    # of evaluations behind what no header is known by
+    ("(a.py 23): step {n}0 img/s 81{n}\n(a.py 23): eval step {n}0 img/s 91{n}", [], None),
+    ("n-3 99 [{n}0/90] img/s 81{n}\nn-3 99 test [{n}/9] img/s 91{n}", [], None),
     # in units that no time of a step is read in
     ("step {n}0 step_time_ns 480{n}12", [], None),
     ("step {n}0 step time 480{n}12 ns", [], None),
