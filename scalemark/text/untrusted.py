@@ -39,7 +39,7 @@ _WORKING_FOLDERS = ("PWD", "OLDPWD")  # a shell's own
 # parts of every name that _is_named_secret takes for one
 _WORDS = ("auth", "cookie", "credential", "key", "pass", "private", "pwd", "secret", "sig", "token")
 _TOKENS_OF_TEXT = re.compile(
-    r"tokeni[sz]\w*|(?:batch|max|min|num|per|seq|total)_(?:\w+_)?tokens?|tokens_per_"
+    r"tokeni[sz][a-z]*|(?:batch|max|min|num|per|seq|total)_(?:(?:[a-z]+_)?tokens|token)|tokens_per_"
 )
 _REASON = re.compile(r" [A-Za-z]+ [a-z]+\b")  # what is said of a path: two plain words or more
 _LONGEST_PATH = 4096

@@ -26,6 +26,7 @@ def test_variables_that_change_numbers_travel_and_those_of_the_host_do_not():
     sent = sent_variables(dict.fromkeys((f"{name}X" for name in VARIABLES), "1"))
     assert {f"{name}X" for name in VARIABLES} - set(sent) == {"LD_PRELOADX", "LD_LIBRARY_PATHX"}
     kept = ("TF_VAR_password", "TF_TOKEN_app", "TF_CLI_ARGS", "TORCH_API_KEY", "SCALEMARK_SECRET")
+    kept += ("TOKENIZERS_API_KEY", "TORCH_BATCH_AUTH_TOKEN")  # beside numbers of tokens
     assert sent_variables(dict.fromkeys(kept, "1")) == sent_variables({})
     assert sent_variables({"CUDA_VISIBLE_DEVICES": "1", "PATH": "/bin"}) == sent_variables({})
 
