@@ -97,12 +97,14 @@ def place_elsewhere(words: Sequence[str]) -> str:
     """Return the program of a command whose own command runs with the packages of another place,
     as of a container; empty without one.
     """
-    names = [Path(word).name for word in words[:MOST_WORDS]]
-    for word, name in zip(words, names, strict=False):
+    for index, word in enumerate(words[:MOST_WORDS]):
+        name = Path(word).name
         if word.startswith("--container-image"):  # of `srun`
             return "srun"
-        if name == "ssh" or (name in _ELSEWHERE and not _STARTS.isdisjoint(names)):
+        if name == "ssh" or (name in _ELSEWHERE and not _STARTS.isdisjoint(words[index:])):
             return name
+        if word.endswith(SCRIPTS) or PYTHON.fullmatch(name):
+            break  # what follows are its own arguments
     return ""
 
 

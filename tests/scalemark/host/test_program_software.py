@@ -25,7 +25,7 @@ def make(name: str, text: str) -> Path:
     ("words", "wanted"),
     [
         (["python", "train.py"], str(Path(sys.executable).parent / "python")),
-        ([sys.executable, "-m", "x"], sys.executable),
+        ([sys.executable, "-m", "x", "--launcher", "ssh"], sys.executable),
         (["env", "A=b", sys.executable], sys.executable),
         (["nice", "-n", "5", sys.executable, "train.py"], sys.executable),
         (["./torchrun", "--nproc-per-node=2", "train.py"], sys.executable),
