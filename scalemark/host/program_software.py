@@ -80,7 +80,7 @@ _ASSIGNED = re.compile(r"^\s*(?:export\s+)?(\w+)\s*[:?]?=\s*[\"']?([^\s\"']*)", 
 _REFERRED = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|\((\w+)\)|(\w+))")
 _OWN_FOLDER = re.compile(r"\$\(dirname\s[^)]*\)")
 _OF_THE_FOLDER = ("PWD", "pwd", "SLURM_SUBMIT_DIR", "PBS_O_WORKDIR")  # what says where it runs
-_COMMENT = re.compile(r"(?<!\S)#.*")
+_COMMENT = re.compile(r"(?<!\S)#(?!SBATCH).*")
 _ENTERS = re.compile(  # a folder, in words of a shell and of Python
     r"(?:\b(?:cd|pushd)\s+|\s(?:-C|--chdir)[\s=]\s*|\bcwd\s*=\s*)[\"']?([^\s\"';&|)]+)"
 )

@@ -494,6 +494,7 @@ def test_each_script_of_a_command_counts(words, monkeypatch):
         ("launch.py", "run(['python', 'pretrain.py'], cwd='{repo}')", "python launch.py"),
         ("Makefile", "DIR = {repo}\ntrain:\n\tcd $(DIR) && python3 pretrain.py", "make train"),
         ("launch.sh", "source {repo}/all.sh", "bash launch.sh"),
+        ("launch.sh", "#SBATCH --chdir={repo}\npython3 pretrain.py", "sbatch --wait launch.sh"),
         ("launch.sh", "docker run -v {repo}:/code -w /code image python3 x.py", "bash launch.sh"),
         ("launch.sh", 'docker run -v "$(pwd)/../repo":/c i python3 /c/pretrain.py', "sh launch.sh"),
         ("x.txt", "", "docker run --mount type=bind,src={repo},dst=/c i python3 /c/pretrain.py"),
