@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import stdtrit
 
 from scalemark.stats.welch import (
     MOST_FREEDOM,
@@ -15,22 +14,9 @@ from scalemark.stats.welch import (
     has_two_modes,
     level_of,
     log_evidence,
-    log_quantile,
     most_log_evidence,
     variance_of,
 )
-
-
-@pytest.mark.parametrize(
-    "freedom", [1.0, 1.0001, 1.3, 2.0, 2.5, 3.99, 4.0, 7.7, 12.0, 60.0, 1e3, 1e6, 1e12]
-)
-def test_the_quantile_is_right_to_nine_digits(freedom):
-    assert math.exp(log_quantile(freedom)) == pytest.approx(stdtrit(freedom, 0.975), rel=1e-9)
-
-
-def test_with_endless_freedom_it_is_that_of_the_normal_distribution():
-    assert math.exp(log_quantile(math.inf)) == pytest.approx(1.959963984540054, rel=1e-9)
-
 
 NONE = Spread()
 
