@@ -285,9 +285,7 @@ def _only_difference(of_a: Sequence[Result], of_b: Sequence[Result]) -> tuple[st
 
 
 def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:
-    """Return the axes that both results of a pair must have alike, but for the item, of which
-    `_counts_alike` judges.
-    """
+    """Return the axes that pairs must have alike, but for the item (`_counts_alike`)."""
     return [axis for axis in axes_of([*of_a, *of_b]) if axis not in free and axis != "item"]
 
 

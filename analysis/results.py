@@ -226,9 +226,7 @@ class Result:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """Return the environment variables that are axes of a trial of ours, without those that its
-        strategy names.
-        """
+        """Return the variables that are axes of a trial of ours, but those its strategy names."""
         if not self.environment.origin.is_ours:
             return {}
         named = self.strategy_axes

@@ -97,9 +97,7 @@ def say_foot(
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:
-    """Print a line without markup, broken between words where a width is known. A pipe gets one
-    line.
-    """
+    """Print a line, broken between words where a width is known. A pipe gets one line."""
     lines = [visible(text)]
     if console.is_terminal or "COLUMNS" in os.environ:
         width = reading_width(console)

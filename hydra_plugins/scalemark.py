@@ -64,9 +64,7 @@ DEFAULTS = {"batch_size": 32, "cpu_batch_size": 8, "learning_rate": 0.01}
 
 
 class OwnModels(ConfigSource):
-    """A config for every name of the group `model` that has a colon in it; files of conf/ come
-    first.
-    """
+    """A config for each name of the group `model` with a colon; files of conf/ come first."""
 
     @staticmethod
     def scheme() -> str:

@@ -333,9 +333,7 @@ def _write_chart(
 
 
 def finish(picture: Picture) -> Figure:
-    """Return the figure with its footer: what is constant, what its marks mean, and where it was
-    measured.
-    """
+    """Return the figure with its footer: what is constant, its marks, and where it was measured."""
     figure = picture.figure
     words = [*_badges(picture.results), *dict.fromkeys(picture.marks)]
     machines = set()  # without what their badges say

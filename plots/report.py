@@ -378,9 +378,7 @@ def _reasons(attempts: Sequence[Row]) -> list[str]:
 
 
 def _drawn_steps(steps: Sequence[StepSample]) -> Markup:
-    """Return the time of each step as a small picture: of many steps the longest of every two,
-    three, ...
-    """
+    """Return the time of each step as a small picture: of many the longest of every few."""
     if len(steps) < 2:
         return Markup()
     times = [step.duration_s / step.num_steps for step in steps]

@@ -1,6 +1,4 @@
-"""What tables, charts and reports share: the results, how a strategy looks, and how parts and whole
-files are made.
-"""
+"""What tables, charts and reports share: results, how a strategy looks, and how files are made."""
 
 import errno
 import os

@@ -32,9 +32,7 @@ def names() -> list[str]:
 
 
 def chosen(name: str | None, as_json: bool = False) -> Write:
-    """Return the writer of this format, else the one for terminals. Raises StoreError for an
-    unknown name.
-    """
+    """Return the writer of this format, or that for terminals. Raises StoreError."""
     if as_json and name not in (None, "json"):
         raise StoreError(f"--json with --format {name}: give either")
     wanted = "json" if as_json else name or "terminal"

@@ -181,9 +181,7 @@ def _log_spread(deviation: float) -> float:
 
 
 def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
-    """Return why it runs out of memory, with what makes activations smaller; empty when it does
-    not.
-    """
+    """Return why it runs out of memory, and what helps; empty when it does not."""
     needed_gib = truth.memory_bytes / 2**30
     if needed_gib <= hardware.memory_gib:
         return ""

@@ -50,9 +50,7 @@ def locate(url: str) -> SqliteFile | PostgresDatabase:
 
 
 def path_of(url: str) -> Path:
-    """Return the file behind a path or a sqlite:/// URL. Raises StoreError for other databases, and
-    for folders.
-    """
+    """Return the file of a path or a sqlite:/// URL. Raises StoreError for all else."""
     prefix = "sqlite:///"
     if "://" in url and (not url.startswith(prefix) or url == prefix):
         kind = url.split("://")[0]
@@ -128,9 +126,7 @@ _VIEW: ContextVar[_View | None] = ContextVar("view", default=None)
 
 @contextmanager
 def one_view() -> Iterator[None]:
-    """Open each database once within, and read all of it as of one moment: what others delete
-    meanwhile is still there.
-    """
+    """Read each database as of one moment in here: what others delete is still there."""
     with ExitStack() as connections:
         token = _VIEW.set(_View(connections))
         try:
@@ -140,9 +136,7 @@ def one_view() -> Iterator[None]:
 
 
 def open_for_reading(url: str) -> sa.Engine:
-    """Open the database at `url`, which nothing done through this engine can change. Raises
-    StoreError as for writing.
-    """
+    """Open the database at `url`, which cannot be changed so. Raises StoreError as for writing."""
     engine = open_existing(url)
     OPENED.add(url)
     if engine is None:
@@ -197,18 +191,14 @@ def check_writable(url: str) -> None:
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Run one transaction. Raises StoreError, with the database's name, when the disk is full or
-    the database locked.
-    """
+    """Run one transaction. Raises StoreError when the disk is full or the database locked."""
     with explained(engine), engine.begin() as connection:
         yield connection
 
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Give one view of the database to several statements, which keeps no writer out. Raises
-    StoreError as for writing.
-    """
+    """Give one view to several statements, and keep no writer out. Raises StoreError."""
     view = _VIEW.get()
     with explained(engine):
         if view is None or engine not in view.engines.values():

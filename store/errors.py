@@ -2,9 +2,7 @@
 
 
 class StoreError(Exception):
-    """The database cannot be opened, read or written. The text says which file, why, and what to
-    do.
-    """
+    """The database cannot be opened, read or written. It says which, why, and what to do."""
 
 
 class NoSweepError(StoreError):
@@ -12,9 +10,7 @@ class NoSweepError(StoreError):
 
 
 class AwayError(StoreError):
-    """The server does not answer, or has hung up: it may be back later. What was sent last may have
-    been done.
-    """
+    """The server does not answer, or has hung up. What was sent last may have been done."""
 
 
 class LostDatabaseError(StoreError):

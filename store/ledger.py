@@ -43,9 +43,7 @@ class ClaimResult(Enum):
 
 
 class LostError(Exception):
-    """Another orchestrator took this one for dead. Whatever it still runs is to be killed: others
-    may be running the same.
-    """
+    """Another orchestrator took this one for dead, and may run the same: kill what still runs."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: another orchestrator took this one for dead; repeat the command")
@@ -171,9 +169,7 @@ class Ledger:
         return attempt
 
     def started(self, repeat_id: int, pid: int, start_ticks: int) -> None:
-        """Write down the process, so that it can be found when this one is killed. Raises
-        LostError.
-        """
+        """Write down the process, so that it can be found when this is killed. Raises LostError."""
         running = sa.update(_Repeat).where(*self._own(repeat_id, State.RUNNING))
         with writing(self.engine) as connection:
             changed = connection.execute(running.values(pid=pid, start_ticks=start_ticks))
@@ -307,9 +303,7 @@ def exists(connection: sa.Connection, which: Sequence[sa.ColumnElement[bool]]) -
 
 
 def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
-    """Return orchestrators that have not said that they ended: id, process, last heartbeat. Some
-    may have been killed.
-    """
+    """Return orchestrators that did not say that they ended: id, process, last heartbeat."""
     which = _Orchestrator.ended_at.is_(None)
     statement = sa.select(_Orchestrator.__table__).where(which).order_by(_Orchestrator.id)
     with reading(engine) as connection:
@@ -459,9 +453,7 @@ def change(
     detail: str = "",
     **values: Any,
 ) -> bool:
-    """Give a state and other values to the repeats for which all of `which` holds. False when there
-    are none of these.
-    """
+    """Give a state and other values to repeats for which `which` holds; False without any."""
     statement = sa.update(_Repeat).where(*which).values(state=state, **values)
     changed = connection.execute(statement.returning(_Repeat.id, _Repeat.num_attempts)).all()
     _add_events(connection, state, at, detail, changed)

@@ -43,9 +43,7 @@ class PostgresDatabase:
     """
 
     def __init__(self, url: str) -> None:
-        """Raises StoreError when it is no such URL, or its password would be taken for a part of
-        the host.
-        """
+        """Raises StoreError for no such URL, or a password that would be taken for the host."""
         which = f"the database's URL ({database_option('URL')} or SCALEMARK_DB)"
         try:
             self._url = make_url(url).set(drivername="postgresql+psycopg")

@@ -1,6 +1,4 @@
-"""Defines the tables. They hold what was measured; what follows from it is a view or a pure
-function of a frame.
-"""
+"""Defines the tables of what was measured; what follows is a view or a pure function of a frame."""
 
 from __future__ import annotations
 
@@ -188,9 +186,7 @@ class MachineRow(Base):
 
 
 class GpuRow(Base):
-    """A physical GPU of a machine, or a MIG device cut from one: the fields of
-    `scalemark.records.machine.Gpu`.
-    """
+    """A GPU of a machine, or a MIG device cut from one (`scalemark.records.machine.Gpu`)."""
 
     __tablename__ = "gpus"
 
@@ -357,9 +353,7 @@ IN_FLIGHT = "state IN ('claimed', 'running')"
 
 
 class RepeatRow(Base):
-    """One repeat of a trial in a sweep: where it stands. Every change is written before it is acted
-    upon.
-    """
+    """One repeat of a trial in a sweep. Every change is written before it is acted upon."""
 
     __tablename__ = "repeats"
     __table_args__ = (

@@ -160,9 +160,7 @@ class SqliteFile:
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Connect, also on read-only media. Nothing can be written through it, not even another
-    file.
-    """
+    """Connect, also on read-only media. Nothing can be written through it, to any file."""
     wal = path.with_name(f"{path.name}-wal")
     # Beside a database in WAL mode SQLite wants to write two files. Where it cannot and they are
     # not there, nobody is writing.
@@ -205,9 +203,7 @@ def _exp(value: object) -> float | None:
 
 
 def copy_whole(path: Path, to: Path, progress: Progress = silent) -> None:
-    """Copy a database as of one moment, also while others write. Raises StoreError when what was
-    copied is damaged.
-    """
+    """Copy a database as of one moment. Raises StoreError when the copy is damaged."""
     with closing(connect_read_only(path)) as source, closing(sqlite3.connect(to)) as target:
         # without a transaction SQLite would begin again whenever others write
         source.execute("BEGIN")
@@ -234,9 +230,7 @@ def _first_damage(connection: sqlite3.Connection) -> str:
 
 
 def end_if_interrupted(error: object) -> None:
-    """Raise KeyboardInterrupt where that is what ended a statement: SQLite raises an error of its
-    own.
-    """
+    """Raise KeyboardInterrupt where that ended a statement: SQLite raises another error."""
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         raise KeyboardInterrupt from None
 

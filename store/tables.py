@@ -50,9 +50,7 @@ IF_DAMAGED = f"it is damaged: move it away with its -wal and -shm, then {MAKE_AG
 
 
 def create(connection: sa.Connection) -> None:
-    """Create tables, views and published figures in an empty database, inside the caller's
-    transaction.
-    """
+    """Create tables, views and published figures, inside the caller's transaction."""
     Base.metadata.create_all(connection, checkfirst=False)
     replace_views(connection)
     _replace(connection, "step_samples", _STEP_SAMPLES[connection.dialect.name])
@@ -62,9 +60,7 @@ def create(connection: sa.Connection) -> None:
 
 
 def check_is_ours(name: str, tables: set[str]) -> None:
-    """Raise StoreError when another program made a database of these tables, or a scalemark that
-    did not note its version.
-    """
+    """Raise StoreError where another program, or a scalemark without versions, made it."""
     has_info = InfoRow.__tablename__ in tables
     if len(tables & _OUR_TABLES) < (1 if has_info else 2):
         first = ", ".join(sorted(tables)[:3])
@@ -76,9 +72,7 @@ def check_is_ours(name: str, tables: set[str]) -> None:
 
 
 def check_version(name: str, schema: object, tables: set[str]) -> None:
-    """Raise StoreError for a database of another version, and DamagedError for one that lacks a
-    table of this one.
-    """
+    """Raise StoreError for another version, and DamagedError where a table is missing."""
     if schema == SCHEMA:
         if missing := sorted(Base.metadata.tables.keys() - tables):
             raise DamagedError(f"{name}: the table {missing[0]} is missing; {IF_DAMAGED}")

@@ -60,9 +60,7 @@ class Writer:
         self._database = locate(url)
 
     def settle(self) -> None:
-        """Move everything into the database's own file, at the end, so that a copy of it is
-        whole.
-        """
+        """Move everything into the database's file, so that a copy of it is whole."""
         with self._database.explained():
             self._database.settle(self.engine)
 
@@ -253,9 +251,7 @@ def _open_repeats(
 
 
 def read_sweep(engine: sa.Engine, sweep_id: int) -> SweepRecord:
-    """Return all that a sweep was ever asked for, also before it was continued. Raises
-    StoreError.
-    """
+    """Return all that a sweep was ever asked for. Raises StoreError."""
     sweeps, links = schema.SweepRow, schema.SweepTrialRow
     trials, left_out = schema.TrialRow, schema.LeftOutRow
     asked_for = (

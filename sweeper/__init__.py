@@ -1,6 +1,4 @@
-"""Expands a grid, plans it, and runs every attempt in a process of its own. Never imports
-TensorFlow.
-"""
+"""Plans a grid, and runs each attempt in a process of its own. Never imports TensorFlow."""
 
 from pathlib import Path
 
@@ -9,6 +7,4 @@ FIGURES = Path("figures")
 
 
 class SweepRefusedError(Exception):
-    """Something the user asked for cannot be. The text says what was found, what was wanted, and
-    what to do.
-    """
+    """What the user asked for cannot be: it says what was found, what was wanted, what to do."""

@@ -183,9 +183,7 @@ class Near:
         return exit_code
 
     def _follow(self) -> int:
-        """Keep what far sends until it ends, or is silent for too long; return the command's exit
-        status.
-        """
+        """Keep what far sends until it ends or is silent too long; return its exit status."""
         hearing = threading.Thread(target=self._hear, daemon=True)
         errors = threading.Thread(target=self._copy_errors, daemon=True)
         hearing.start()

@@ -176,9 +176,7 @@ def _read_trial(engine: sa.Engine, spec: TrialSpec, attempts: Sequence[Row]) -> 
 
 
 def _read_attempt(spec: TrialSpec, folder: RunFolder) -> tuple[AttemptResult, Sequence[StepSample]]:
-    """Return what the log says now. Raises OSError, ReadError, and ValueError where it says no
-    number.
-    """
+    """Return what the log says now. Raises OSError, ReadError, ValueError without a number."""
     # by its name, as engines are started: what runs programs knows no database
     read_again = import_module("command.run").read_again
     if not folder.path.exists():

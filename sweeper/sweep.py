@@ -99,9 +99,7 @@ class Sweep:
             self._software = self.software_of(specs)
 
     def software_of(self, specs: Sequence[TrialSpec]) -> Mapping[str, Any]:
-        """Find a user's programs where they will run, and what is not known of them, for people.
-        Raises SweepRefusedError.
-        """
+        """Find a user's programs, and what is not known of them. Raises SweepRefusedError."""
         described, doubts = self._launcher.software_of(launchers.programs_of(specs))
         for doubt in doubts:
             print(f"sweep: {doubt}", file=sys.stderr)

@@ -39,9 +39,7 @@ class Piece:
 
 
 def cuts(sizes: Sequence[int], num: int) -> list[list[Piece]]:
-    """Cut tensors in a row into `num` parts whose sizes differ by one element at most; leave empty
-    ones out.
-    """
+    """Cut tensors in a row into `num` parts of like sizes; leave empty ones out."""
     total = sum(sizes)
     parts: list[list[Piece]] = []
     tensor, begin = 0, 0

@@ -54,9 +54,7 @@ class OwnRank:
 
 
 def check_no_other(variables: Mapping[str, str]) -> None:
-    """Raise UnsupportedTrialError where a variable may name a rank: taking all of them would train
-    the trial once per task.
-    """
+    """Raise UnsupportedTrialError for a variable of a rank: each task would train the trial."""
     if variables.get("TF_CONFIG", "").strip() not in ("", "{}"):
         raise UnsupportedTrialError(
             "TF_CONFIG is set and is not read; unset it, and give the trial its hosts by hosts= "

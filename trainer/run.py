@@ -268,9 +268,7 @@ def _problem(
 def _replica_times(
     spec: TrialSpec, training: Training, data: towers.Input
 ) -> tuple[ReplicaTimes | None, str]:
-    """Return each replica's times where they are wanted, or why there are none: the measurement is
-    there already.
-    """
+    """Return each replica's times where wanted, or why there are none."""
     if not spec.replica_times:
         return None, ""
     assert isinstance(training.towers, towers.Towers)  # loops of others refuse it

@@ -1,6 +1,4 @@
-"""`advise`: the best strategy, GPU count, batch and precision: on one screen, and the details that
-`--all` adds.
-"""
+"""`advise`: the best strategy, GPU count, batch and precision; with `--all` the details."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence

@@ -1,6 +1,4 @@
-"""`compare`: which of two sides is faster, pair by pair of trials that are otherwise
-equal.
-"""
+"""`compare`: which of two sides is faster, by pairs of trials that are otherwise equal."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -310,9 +308,7 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
 
 
 def _fold(value: float) -> str:
-    """Return `1.31`; near 1, where it matters on which side a ratio is, `1.003`, and below 1 as
-    many digits, `0.763`.
-    """
+    """Return `1.31`; near 1, where the side matters, `1.003`; below 1 as many digits, `0.763`."""
     if 0.1 <= value < 1.1:
         return f"{value:.3f}"
     return titles.number(value)

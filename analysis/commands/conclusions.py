@@ -201,9 +201,7 @@ def counting(results: Iterable[Result], filters: Sequence[str]) -> tuple[list[Re
 
 
 def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
-    """Return groups of two or more results of one environment that differ in the free axes
-    alone.
-    """
+    """Return groups of two or more results of one environment that differ in free axes alone."""
     groups: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
         fixed = tuple(result.axes.get(axis) for axis in axes_of([result]) if axis not in free)

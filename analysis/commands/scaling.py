@@ -205,9 +205,7 @@ def added(first: Result, before: Result, after: Result) -> AddedGpus:
 
 
 def stop_of(curve: Sequence[Result]) -> AddedGpus | None:
-    """Return the fewest GPUs beyond which no larger number that was tried pays, with what the most
-    add.
-    """
+    """Return the fewest GPUs beyond which no number that was tried pays, and what the most add."""
     for position, before in enumerate(curve[:-1]):
         beyond = [added(curve[0], before, after) for after in curve[position + 1 :]]
         if all(step.share < PAYS_FROM for step in beyond):

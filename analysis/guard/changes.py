@@ -191,9 +191,7 @@ def _names(hit: Sequence[Group], groups: Sequence[Group], record: Record) -> tup
 
 
 def _levels(logs: Floats, shifts: Sequence[Shift], shift: Shift) -> tuple[Floats, Floats]:
-    """Return the nightly means of a group before and after a shift, each up to the next change of
-    any of its cells.
-    """
+    """Return nightly means before and after a shift, each up to the next change of any cell."""
     cells = shift.cells
     begin, end = shift.first - _NIGHTS_OF_A_LEVEL, shift.first + _NIGHTS_OF_A_LEVEL
     for other in shifts:

@@ -96,9 +96,7 @@ def histories(selection: Selection) -> list[Record]:
 def records(
     attempts: Sequence[Row], sweeps: Mapping[int, BegunSweep], *, is_simulated: bool
 ) -> list[Record]:
-    """Sort attempts into records: by machine, by trial and by night. A sweep belongs to the day on
-    which it began.
-    """
+    """Sort attempts by machine, trial and night: a sweep's is the day on which it began."""
     by_machine: dict[str, list[Row]] = defaultdict(list)
     # sorting is stable: of one sweep they stay as they came
     for attempt in sorted(attempts, key=lambda row: sweeps[row["sweep_id"]].started_at):

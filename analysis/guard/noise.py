@@ -86,9 +86,7 @@ class Span:
 
 
 class Sums:
-    """Running sums of the values of cells, of the nights and of their products, each an array
-    (nights + 1, cells).
-    """
+    """Running sums of values of cells, of nights and of products: each (nights + 1, cells)."""
 
     def __init__(self, num_cells: int, num_nights: int) -> None:
         shape = (num_nights + 1, num_cells)
@@ -198,9 +196,7 @@ class GroupNoise:
 
     @property
     def shared(self) -> Floats:
-        """Return by window the share of the variance of the mean of all cells that they have in
-        common.
-        """
+        """Return by window the share of the variance of the mean that all cells have in common."""
         return _excess(np.maximum(self._spread_of_all, self._steps_of_all))
 
     def learn_spread(self, scores: Floats, of_all: Floats) -> None:

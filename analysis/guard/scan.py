@@ -130,9 +130,7 @@ class _Scan:
         return found
 
     def _take_in(self, night: int) -> None:
-        """Let no cell be farther from its level than a few standard deviations: two bad nights of
-        it alone are no change.
-        """
+        """Let no cell be far from its level: two bad nights of it alone are no change."""
         level = self._sums.between(np.maximum(self._begins, night - _MOST_BEFORE), night)
         reach = self._rule.farthest * np.sqrt(self._noise.variance)
         has_level = self._noise.is_known & (level.num >= FEWEST_BEFORE)
@@ -267,9 +265,7 @@ def mean_series(logs: noise.Floats, variances: noise.Floats) -> tuple[noise.Floa
 
 
 def _as_normal(score: noise.Floats, freedom: noise.Floats) -> noise.Floats:
-    """Turn t with these degrees of freedom into standard deviations of a normal distribution, by
-    Wallace's formula (1959).
-    """
+    """Turn t into standard deviations of a normal distribution, by Wallace's formula (1959)."""
     free = np.maximum(freedom, 1.0)
     size = np.sqrt(free * np.log1p(score**2 / free)) * (8 * free + 1) / (8 * free + 3)
     signed: noise.Floats = np.sign(score) * size

@@ -1,6 +1,4 @@
-"""Finds the Python that runs a user's program, and the image of its container. Standard library
-only.
-"""
+"""Finds the Python of a user's program, and its container's image. Standard library only."""
 
 import json
 import os

@@ -43,9 +43,7 @@ def _in_environment(program: str) -> str:
 
 
 def database_option(value: str) -> str:
-    """Return how a person names a database to the program that runs: `store.url=FILE` to a sweep,
-    `--db FILE` to all others.
-    """
+    """Return how a database is named: `store.url=FILE` to a sweep, `--db FILE` to all others."""
     is_sweep = sys.argv[0].endswith(("sweep.py", "scalemark sweep"))
     if is_sweep:
         return f"store.url={value}"

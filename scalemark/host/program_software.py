@@ -250,9 +250,7 @@ def _imported_by(text: bytes) -> set[str]:
 
 
 def _folders_named(text: bytes, changes: Sequence[bytes], bases: Sequence[Path]) -> list[Path]:
-    """Return the folders that a source names: in quotes, in parts that are joined, and in a line
-    of a shell between colons.
-    """
+    """Return the folders that a source names: in quotes, in joined parts, or between colons."""
     named = set(_QUOTED.findall(text)) | {b"/".join(_QUOTED.findall(line)) for line in changes}
     for line in changes:
         named.update(re.split(rb"[=:\s\"']+", line))
@@ -612,9 +610,7 @@ def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> 
 
 
 def _settings_of_shells(words: Sequence[str], folder: Path) -> Iterator[str]:
-    """Yield the options of what the shell scripts of a command line start, and the files of
-    settings that these read.
-    """
+    """Yield options and files of settings in the commands of shell scripts."""
     for command in _commands(words, folder)[1:]:
         for before, name in pairwise(["", *command]):
             is_written = before in _WRITERS or _OUTPUT.fullmatch(Path(name).stem)

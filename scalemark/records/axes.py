@@ -133,9 +133,7 @@ def record_of_axes(cls: type[_Record]) -> type[_Record]:
 
 
 def axis_of(field: Field[Any]) -> Axis:
-    """Return the axis that a dataclass field defines. Raises TypeError for one that the command
-    line has no default for.
-    """
+    """Return the axis of a dataclass field. Raises TypeError for one without a default."""
     default = None if field.default is MISSING else field.default
     kind = TYPES[str(field.type)]
     options = dict(field.metadata)
@@ -295,9 +293,7 @@ def bare_name(name: str) -> str:
 
 
 def full_name(name: str, known: Container[str]) -> str:
-    """Return the name with the prefix that it has among the known names; as it is where it is
-    known so, or not at all.
-    """
+    """Return a name with the prefix that it has among the known names; else as it is."""
     if name not in known:
         for prefix in PREFIXES:
             if f"{prefix}{name}" in known:

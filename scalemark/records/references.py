@@ -95,9 +95,7 @@ class Reference:
 
     @property
     def key(self) -> str:
-        """Return a digest of all fields but `origin`, so that the same figure is stored once,
-        however it came.
-        """
+        """Return a digest of all fields but `origin`: the same figure is stored once."""
         values = self.values
         del values["origin"]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

@@ -349,9 +349,7 @@ _USUAL["optimizer"] = "momentum"
 
 
 def unusual_axes(values: Mapping[str, object]) -> list[str]:
-    """Return the axes that are worth naming beside a number: free ones, and those whose value most
-    trials do not have.
-    """
+    """Return the axes worth naming beside a number: free ones, and those of an unusual value."""
     unusual = []
     for name, usual in _USUAL.items():
         if name not in _NEVER_UNUSUAL and values.get(name, usual) not in (usual, None):

@@ -16,9 +16,7 @@ LEVEL = 0.05
 
 
 def log_quantile(freedom: float, level: float = LEVEL) -> float:
-    """Return the logarithm of what |t| exceeds with probability `level`, for `freedom` of 1 or
-    more, also infinite.
-    """
+    """Return the logarithm of what |t| exceeds by chance `level`; `freedom` may be infinite."""
     return math.log(upper_quantile(level / 2, freedom))
 
 

@@ -94,9 +94,7 @@ _LONGEST = 150  # characters; most file systems take 255 bytes, and more is adde
 
 
 def safe_name(text: str) -> str:
-    """Replace what is unsafe in a file name: `models/my_model.py:build` is
-    `models_my_model.py_build`.
-    """
+    """Replace what is unsafe in a file name, as `/` and `:` of `models/my_model.py:build`."""
     return _UNSAFE.sub("_", text).lstrip(".").strip()[:_LONGEST]
 
 

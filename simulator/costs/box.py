@@ -19,9 +19,7 @@ from scalemark.text.wording import did_you_mean
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """Rates are of one GPU, in one direction, and as large copies reach them, unless the comment
-    says otherwise.
-    """
+    """Rates are of one GPU, in one direction, by large copies, unless a comment says otherwise."""
 
     name: str  # of the profile
     gpu: str  # as NVML would name it

@@ -60,9 +60,7 @@ class Costs:
 
 
 def costs(spec: TrialSpec, hardware: Hardware) -> Costs:
-    """Work out a step. Raises ValueError for what the hardware cannot do, and for what the cost
-    model does not know.
-    """
+    """Work out a step. Raises ValueError for what the hardware or the cost model does not know."""
     if spec.num_gpus > hardware.num_gpus:
         raise ValueError(f"num_gpus={spec.num_gpus}: {hardware.name} has {hardware.num_gpus}")
     counts = network_of(spec)

@@ -133,9 +133,7 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> sa.Colu
 
 
 def set_deleted(engine: sa.Engine, chosen: sa.ColumnElement[bool], at: datetime | None) -> int:
-    """Delete them, or restore them without a time. Return how many they were in the end: others may
-    have been quicker.
-    """
+    """Delete or restore them; return how many in the end: others may have been quicker."""
     update = sa.update(AttemptRow).where(chosen).values(deleted_at=at)
     with writing(engine) as connection:
         return connection.execute(update).rowcount

@@ -71,9 +71,7 @@ class Format(StrEnum):
 
 
 def write(form: Format, columns: Columns, rows: Rows, spare: Sequence[str] = ()) -> None:
-    """Write rows to stdout. A table on a terminal is fitted to it, and has no `spare` column that
-    it has no room for.
-    """
+    """Write rows to stdout; a terminal gets no `spare` column that it has no room for."""
     if form is Format.JSON:
         _write_json(columns, rows)
     elif form is Format.CSV:
@@ -385,9 +383,7 @@ def _of_one_origin(
 def _without_usual(
     columns: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> tuple[list[str], list[list[Any]]]:
-    """Leave out columns of `_USUALLY` that say nothing else, and free axes that every strategy
-    names.
-    """
+    """Leave out columns of `_USUALLY` that say nothing else, and free axes that strategies name."""
     strategies = [f" {row[columns.index('strategy')]}" for row in rows]
     kept = []
     for place, name in enumerate(columns):

@@ -133,9 +133,7 @@ def completed_repeats_of_sweep(
 
 
 def printed_by(engine: sa.Engine, trial_id: str) -> set[str] | None:
-    """Return the names of the numbers that any completed repeat of a trial has beside its speed;
-    None where none completed.
-    """
+    """Return the names of the numbers of completed repeats beside the speed; None without any."""
     repeats = _by_trial(engine, _completed(), [trial_id]).get(trial_id)
     return {name for repeat in repeats for name in repeat.metrics} if repeats else None
 
@@ -321,9 +319,7 @@ _AGAIN = 4 / 3  # what computes its layers again before the backward pass, which
 
 
 def _step_work(sizes: Mapping[str, Any]) -> float:
-    """Return how much a step computes by SIZES, to be compared for one model; 0 of a program
-    without a batch.
-    """
+    """Return how much a step computes by SIZES, for one model; 0 of a program without a batch."""
     examples = (sizes["batch_size"] or 0) * (sizes["gradient_accumulation"] or 1)
     of_each = (sizes["image_px"] or 1) ** 2 * (sizes["seq_len"] or 1)
     return float(examples * of_each * (_AGAIN if sizes["recompute"] else 1))

@@ -191,18 +191,14 @@ def asked_for(connection: sa.Connection, sweep: str) -> SweepTrials:
 
 
 def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
-    """Return every call of the training function in order, warm-up included, of those of these
-    attempts that stepped.
-    """
+    """Return every call of the training function of attempts in order, warm-up included."""
     statement = sa.select(*StepArraysRow.__table__.columns)
     arrays = in_parts(engine, statement, StepArraysRow.attempt_id.expression, attempt_ids)
     return {row["attempt_id"]: unpack_steps(row) for row in arrays}
 
 
 def printed_numbers(metrics: Mapping[str, Any] | None, last_loss: float | None) -> dict[str, Any]:
-    """Return by name what an attempt tells beside its speed: `loss`, and other numbers that a
-    program printed.
-    """
+    """Return the numbers beside the speed of an attempt by name: `loss`, and what it printed."""
     printed = dict(metrics or {})
     if last_loss is not None:
         printed["loss"] = last_loss
@@ -246,9 +242,7 @@ def in_parts(
     column: sa.ColumnElement[int],
     values: Sequence[int],
 ) -> list[Row]:
-    """Return the rows of so many values of a column, asked for in parts: databases take only so
-    many at once.
-    """
+    """Return the rows of many values of a column: databases take only so many at once."""
     parts = []
     for part in in_chunks(values):
         parts += selected(engine, statement.where(column.in_(part)))

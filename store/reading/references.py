@@ -166,9 +166,7 @@ def chosen(references: Sequence[Mapping[str, Any]], filters: Sequence[str]) -> l
 
 
 def full_name(text: str) -> str:
-    """Return a filter whose name is no field as one of a free axis, which it may name without the
-    prefix.
-    """
+    """Return a filter whose name is no field as one of a free axis, also without its prefix."""
     is_bare = _name(text) not in (*FIELDS, "")
     if is_bare:
         return f"{PREFIX}{text.lstrip()}"

@@ -59,9 +59,7 @@ class SweepState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorStatus:
-    """The process that runs a sweep, or did last. Whether one that has not ended was killed shows
-    only on its host.
-    """
+    """The process that runs a sweep, or did last. Only its host can tell whether it was killed."""
 
     process: ProcessIdentity
     heartbeat_at: datetime

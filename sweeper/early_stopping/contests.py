@@ -93,9 +93,7 @@ class Observer:
             self._contest_of[trial_id].begun(trial_id)
 
     def ended(self, key: int, final: Outcome | None) -> None:
-        """Note that an attempt ended: `final` is the repeat's outcome, or None when it is tried
-        again.
-        """
+        """Note the end of an attempt: `final` is the outcome, or None when it is tried again."""
         trial_id = self._trial_of(key)
         self._running[trial_id] -= 1
         if trial_id in self._contest_of:
@@ -125,9 +123,7 @@ class Observer:
             self._steer(contest)
 
     def steer_all(self) -> None:
-        """Steer those contests of which this sweep had anything to run when it began. Raises
-        StoreError.
-        """
+        """Steer the contests of which this sweep had anything to run. Raises StoreError."""
         planned = set(self._backlog.trial_ids())
         for contest in dict.fromkeys(self._contest_of.values()):
             if not planned.isdisjoint(contest.trial_ids):
@@ -150,9 +146,7 @@ class Observer:
             self._end(contest, ruling)
 
     def _rule(self, contest: Contest, taken: int | None = None) -> Ruling:
-        """Count as left what waits or runs; `taken` is a repeat that was taken out of the queue a
-        moment ago.
-        """
+        """Count as left what waits or runs; `taken` was taken out of the queue a moment ago."""
         num_left = {}
         for trial_id in contest.trial_ids:
             num_left[trial_id] = self._running[trial_id]
@@ -263,9 +257,7 @@ class Race(Contest):
 
 
 def make_races(specs: Sequence[TrialSpec], most_repeats: int, read: ReadResults) -> list[Race]:
-    """Sort trials into races in the order of the plan; trials without a rival are in none. Raises
-    StoreError.
-    """
+    """Sort trials into races in the plan's order; none without a rival. Raises StoreError."""
     known = all_axes(specs)
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
     for spec in specs:

@@ -93,9 +93,7 @@ def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str])
 
 
 def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
-    """Return the id of the one trial that begins so, and its overrides, with the launcher that
-    measured it last.
-    """
+    """Return the id of the one trial that begins so, its overrides, and its last launcher."""
     engine = database.open_for_reading(url)
     with database.reading(engine) as connection:
         begins = sa.select(TrialRow.id, TrialRow.spec).where(filters.id_begins_with(beginning))

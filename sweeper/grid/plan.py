@@ -273,9 +273,7 @@ def check_folders(store: StoreConfig) -> None:
 
 
 def check_folder(where: str, folder: Path) -> None:
-    """Refuse a folder that cannot be written to, better now than after hours of trials: raises
-    SweepRefusedError.
-    """
+    """Raise SweepRefusedError, before hours of trials, for a folder that cannot be written to."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free_bytes = shutil.disk_usage(existing).free
     if not existing.is_dir():

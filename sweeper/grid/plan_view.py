@@ -146,9 +146,7 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
 
 
 def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInUse] = ()) -> str:
-    """Describe in one line the machine that the numbers will be made on, and what others use of
-    it.
-    """
+    """Describe the machine of the numbers, and what others use of it, in one line."""
     name = machine.host
     if inventory.num_hosts:
         name = counted(inventory.num_hosts, "host") + f" of {machine.pool}, each as {name}"

@@ -77,9 +77,7 @@ def load(config: Config, name: str) -> Launcher:
 
 
 def programs_of(specs: Sequence[TrialSpec]) -> Programs:
-    """Return each program once. Raises SweepRefusedError for one that reads its axes where no
-    values of them are.
-    """
+    """Return each program once. Raises SweepRefusedError where it reads axes without values."""
     programs: dict[tuple[Sequence[str], bool, str], None] = {}
     by_names = {(spec.command, template.known(spec.axes)): spec for spec in specs}
     for spec in by_names.values():

@@ -234,9 +234,7 @@ class Launcher:
         )
 
     def _ask_all(self, programs: Programs = ()) -> dict[str, Any]:
-        """Return what each host says of itself, by `describe`. Raises SweepRefusedError where they
-        differ.
-        """
+        """Return what each host says of itself. Raises SweepRefusedError where they differ."""
         if self.engine_chooses:
             print("sweep: asking a host what it has", file=sys.stderr, flush=True)
         names = list(dict.fromkeys(self.hosts))

@@ -87,9 +87,7 @@ class Rooms:
         return None
 
     def leave(self, room: Room, *, is_lost: bool = False) -> None:
-        """Take it back; what others had when it was taken may be free by now. `is_lost`: its host
-        could not be reached.
-        """
+        """Take it back; what others had may be free. `is_lost`: its host was out of reach."""
         room.held.close()
         self.slots.free(room.grant, is_lost=is_lost)
         self.slots.clear_taken()

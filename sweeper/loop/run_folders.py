@@ -36,9 +36,7 @@ _PARTED = re.compile("[ ,]+")  # what shells and people would part a name at
 
 
 def recorded_left(folder: RunFolder, result: AttemptResult) -> Left:
-    """Read the files of an ended attempt; it has failed where they are refused, for its result
-    rests on them.
-    """
+    """Read the files of an ended attempt, which has failed where they are refused."""
     try:
         return run_folder.read_left(folder, result)
     except (ValueError, OSError) as error:
@@ -79,9 +77,7 @@ class RunFolders:
     def __init__(
         self, runs_dir: Path, sweep: SweepRecord, machine: Machine, software_key: str
     ) -> None:
-        """Make the folder, and write down what a lost database could not say. Raises
-        SweepRefusedError.
-        """
+        """Make the folder, with what a lost database could not say. Raises SweepRefusedError."""
         self._sweep, self._machine, self._software_key = sweep, machine, software_key
         try:
             runs_dir.mkdir(parents=True, exist_ok=True)

@@ -116,9 +116,7 @@ class Fork(Start):
             self.problem = str(error)
 
     def _make_room(self) -> None:
-        """Close idle servers so that one more has room; one that was not used yet is prepared for
-        somebody, and stays.
-        """
+        """Close idle servers so that one more has room, but those that were not used yet."""
         free_bytes = self._free_bytes() + len(self._servers) * SERVER_BYTES  # without any server
         most = min(MOST_SERVERS, max(1, int(MOST_MEMORY * free_bytes) // SERVER_BYTES))
         for key, server in list(self._servers.items()):

@@ -51,9 +51,7 @@ class Process:
         self._wait = wait
 
     def signal_group(self, which: signal.Signals) -> None:
-        """Signal the group that it leads, or the process until it leads one; nothing happens when
-        all have ended.
-        """
+        """Signal its group, or the process until it leads one; nothing when all have ended."""
         try:
             os.killpg(self.pid, which)
         except ProcessLookupError:

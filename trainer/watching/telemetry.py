@@ -99,9 +99,7 @@ def knows_own_processes(cluster: Cluster | None, given: Placement | None) -> boo
 
 
 def cores_taken_by_others(before: HostMoment, after: HostMoment) -> float | None:
-    """Return the mean over the window, 0 to all of them; None where the kernel does not say, or
-    too little of it.
-    """
+    """Return the mean over the window, 0 to all of them; None where too little is known."""
     window_s = after.time_s - before.time_s
     if before.busy_s is None or after.busy_s is None or window_s < _LEAST_WINDOW_S:
         return None
