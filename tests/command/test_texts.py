@@ -92,152 +92,68 @@ def test_a_kill_by_the_kernel_counts_where_the_program_tells_of_one(
     assert ("perhaps by the kernel" in message) == (is_killed and shares_host)
 
 
-@pytest.mark.parametrize(
-    ("line", "outcome"),
-    [
-        # PyTorch: c10/cuda/CUDACachingAllocator.cpp, of several releases
-        (
-            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a",
-            "out_of_memory",
-        ),
-        (
-            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
-            "out_of_memory",
-        ),
-        ("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0;", "out_of_memory"),
-        ("[rank3]: torch.AcceleratorError: CUDA error: out of memory", "out_of_memory"),
-        ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 6.00 GiB.", "out_of_memory"),
-        ("RuntimeError: MPS backend out of memory (MPS allocated: 17.99 GB,", "out_of_memory"),
-        ("RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 0;", "out_of_memory"),
-        ("mxnet.base.MXNetError: cudaMalloc failed: out of memory", "out_of_memory"),
-        (
-            "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 4,096 bytes",
-            "out_of_memory",
-        ),
-        ("srun: error: n1: task 0: Out Of Memory", "out_of_memory"),
-        (
-            "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-            "out_of_memory",
-        ),
-        ("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "out_of_memory"),
-        ("node1:11:42 [0] enqueue.cc:74 NCCL WARN Cuda failure 2 'out of memory'", "out_of_memory"),
-        (
-            "RuntimeError: DataLoader worker (pid 123) is killed by signal: Killed. ",
-            "out_of_memory",
-        ),
-        (
-            "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
-            "out_of_memory",
-        ),
-        # JAX and TensorFlow
-        (
-            "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.",
-            "out_of_memory",
-        ),
-        (
-            "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 1.00GiB (1073741824B) on device ordinal 0",
-            "out_of_memory",
-        ),
-        (
-            "tensorflow.python.framework.errors_impl.ResourceExhaustedError: {{function_node __wrapped__AddV2",
-            "out_of_memory",
-        ),
-        (
-            "OOM when allocating tensor with shape[64,256,112,112] and type float on",
-            "out_of_memory",
-        ),
-        # the host's memory
-        ("MemoryError", "out_of_memory"),
-        (
-            "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for an array with shape",
-            "out_of_memory",
-        ),
-        ("terminate called after throwing an instance of 'std::bad_alloc'", "out_of_memory"),
-        (
-            "slurmstepd: error: Detected 1 oom_kill event in StepId=812.0. Some of the step tasks have been OOM Killed.",
-            "out_of_memory",
-        ),
-        (
-            "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
-            "out_of_memory",
-        ),
-        # collectives: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, gloo, torch elastic
-        (
-            "[rank1]:[E1123 05:00:00.123456789 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.",
-            "hung",
-        ),
-        (
-            "[E ProcessGroupNCCL.cpp:475] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels,",
-            "hung",
-        ),
-        (
-            "[rank0]:[F1123 ProcessGroupNCCL.cpp:1554] [PG ID 0 PG GUID 0(default_pg) Rank 0] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress",
-            "hung",
-        ),
-        (
-            "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",
-            "hung",
-        ),
-        (
-            "torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to connect to (10.0.0.1, 29500).",
-            "hung",
-        ),
-        ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "hung"),
-        (
-            "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: PjRT_Client_Connect",
-            "hung",
-        ),
-        (
-            "F1123 xla/service/rendezvous.cc:120] Termination timeout for `all reduce` of 40 seconds exceeded. Exiting to ensure a consistent program state.",
-            "hung",
-        ),
-        # what is not there
-        ("ModuleNotFoundError: No module named 'torch'", "unsupported"),
-        ("[default1]:ModuleNotFoundError: No module named 'apex'", "unsupported"),
-        ("/usr/bin/python3: No module named torch.distributed.run", "unsupported"),
-        (
-            "ImportError: cannot import name 'AdamW' from 'transformers' (/opt/venv/transformers/__init__.py)",
-            "unsupported",
-        ),
-        (
-            "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory",
-            "unsupported",
-        ),
-        (
-            "python3: can't open file '/home/me/trian.py': [Errno 2] No such file or directory",
-            "unsupported",
-        ),
-        # the driver: torch/cuda/__init__.py, c10/cuda
-        ("RuntimeError: Found no NVIDIA driver on your system. Please check that", "unsupported"),
-        (
-            "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
-            "unsupported",
-        ),
-        ("RuntimeError: No CUDA GPUs are available", "unsupported"),
-        ("torch.AcceleratorError: CUDA error: invalid device ordinal", "unsupported"),
-        (
-            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
-            "unsupported",
-        ),
-        (
-            "RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices.",
-            "unsupported",
-        ),
-        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "failed"),
-        (
-            "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
-            "failed",
-        ),
-        (
-            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
-            "failed",
-        ),
-    ],
-)
-def test_a_line_of_a_library_tells_the_outcome(line, outcome):
+LINES = {  # of a library, and the outcome that it tells
+    # PyTorch: c10/cuda/CUDACachingAllocator.cpp, of several releases
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a": "out_of_memory",
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB": "out_of_memory",
+    "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0;": "out_of_memory",
+    "[rank3]: torch.AcceleratorError: CUDA error: out of memory": "out_of_memory",
+    "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 6.00 GiB.": "out_of_memory",
+    "RuntimeError: MPS backend out of memory (MPS allocated: 17.99 GB,": "out_of_memory",
+    "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 0;": "out_of_memory",
+    "mxnet.base.MXNetError: cudaMalloc failed: out of memory": "out_of_memory",
+    "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 4,096 bytes": "out_of_memory",
+    "srun: error: n1: task 0: Out Of Memory": "out_of_memory",
+    "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`": "out_of_memory",
+    "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED": "out_of_memory",
+    "node1:11:42 [0] enqueue.cc:74 NCCL WARN Cuda failure 2 'out of memory'": "out_of_memory",
+    "RuntimeError: DataLoader worker (pid 123) is killed by signal: Killed. ": "out_of_memory",
+    "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).": "out_of_memory",
+    # JAX and TensorFlow
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.": "out_of_memory",
+    "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 1.00GiB (1073741824B) on device ordinal 0": "out_of_memory",
+    "tensorflow.python.framework.errors_impl.ResourceExhaustedError: {{function_node __wrapped__AddV2": "out_of_memory",
+    "OOM when allocating tensor with shape[64,256,112,112] and type float on": "out_of_memory",
+    # the host's memory
+    "MemoryError": "out_of_memory",
+    "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for an array with shape": "out_of_memory",
+    "terminate called after throwing an instance of 'std::bad_alloc'": "out_of_memory",
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=812.0. Some of the step tasks have been OOM Killed.": "out_of_memory",
+    "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.": "out_of_memory",
+    # collectives: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, gloo, torch elastic
+    "[rank1]:[E1123 05:00:00.123456789 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.": "hung",
+    "[E ProcessGroupNCCL.cpp:475] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels,": "hung",
+    "[rank0]:[F1123 ProcessGroupNCCL.cpp:1554] [PG ID 0 PG GUID 0(default_pg) Rank 0] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress": "hung",
+    "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.": "hung",
+    "torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to connect to (10.0.0.1, 29500).": "hung",
+    "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError": "hung",
+    "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: PjRT_Client_Connect": "hung",
+    "F1123 xla/service/rendezvous.cc:120] Termination timeout for `all reduce` of 40 seconds exceeded. Exiting to ensure a consistent program state.": "hung",
+    # what is not there
+    "ModuleNotFoundError: No module named 'torch'": "unsupported",
+    "[default1]:ModuleNotFoundError: No module named 'apex'": "unsupported",
+    "/usr/bin/python3: No module named torch.distributed.run": "unsupported",
+    "ImportError: cannot import name 'AdamW' from 'transformers' (/opt/venv/transformers/__init__.py)": "unsupported",
+    "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory": "unsupported",
+    "python3: can't open file '/home/me/trian.py': [Errno 2] No such file or directory": "unsupported",
+    # the driver: torch/cuda/__init__.py, c10/cuda
+    "RuntimeError: Found no NVIDIA driver on your system. Please check that": "unsupported",
+    "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).": "unsupported",
+    "RuntimeError: No CUDA GPUs are available": "unsupported",
+    "torch.AcceleratorError: CUDA error: invalid device ordinal": "unsupported",
+    "RuntimeError: CUDA error: no kernel image is available for execution on the device": "unsupported",
+    "RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices.": "unsupported",
+    "RuntimeError: CUDA error: uncorrectable ECC error encountered": "failed",
+    "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable": "failed",
+    "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use": "failed",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_a_library_tells_the_outcome(line):
     found = ends.reason(["Traceback (most recent call last):", line, "[rank0]: and more"])
     assert found is not None
-    assert (found.outcome, found.line) == (outcome, line)
+    assert (found.outcome, found.line) == (LINES[line], line)
 
 
 @pytest.mark.parametrize(
