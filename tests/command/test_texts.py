@@ -212,108 +212,33 @@ def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
     assert ends.reason(waited).outcome == "unsupported"
 
 
-@pytest.mark.parametrize(
-    ("lines", "cause"),
-    [
-        (["KeyError: 'lr'", "done"], "KeyError: 'lr'"),
-        (["hello", "bye"], "bye"),
-        ([], ""),
-        (
-            [
-                "KeyError: 'lr'",
-                "subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero exit status 1.",
-            ],
-            "KeyError: 'lr'",
-        ),
-        (
-            [
-                "[rank0]: KeyError: 'lr'",
-                "[rank1]: torch.distributed.DistBackendError: NCCL error, ncclRemoteError: A call failed",
-            ],
-            "[rank0]: KeyError: 'lr'",
-        ),
-        (
-            ["ValueError: bad shard", "[rank2]: RuntimeError: NCCL communicator was aborted on 2"],
-            "ValueError: bad shard",
-        ),
-        (["[1,0]<stderr>:KeyError: 'lr'", "mpirun noticed"], "[1,0]<stderr>:KeyError: 'lr'"),
-        (["0: KeyError: 'lr'", "srun: error: node1: task 0"], "0: KeyError: 'lr'"),
-        (
-            ["3: ValueError: x", "0: slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2026 ***"],
-            "3: ValueError: x",
-        ),
-        (
-            [
-                "srun: error: n1: task 1: Segmentation fault (core dumped)",
-                "srun: error: n1: tasks 0,2-3: Terminated",
-            ],
-            "srun: error: n1: task 1: Segmentation fault (core dumped)",
-        ),
-        (
-            [
-                "step 1",
-                "mpirun noticed that process rank 1 with PID 42 on node n1 exited on signal 9 (Killed).",
-                "-----",
-            ],
-            "mpirun noticed that process rank 1 with PID 42 on node n1 exited on signal 9 (Killed).",
-        ),
-        (
-            [
-                "[1,2]<stderr>:KeyError: 'lr'",
-                "[1,0]<stderr>:RuntimeError: read failed",
-                "  Process name: [[12345,1],2]",
-            ],
-            "[1,2]<stderr>:KeyError: 'lr'",
-        ),
-        (
-            ["Rank 1: RuntimeError: x", "Rank 0: RuntimeError: Connection closed by peer [::1]"],
-            "Rank 1: RuntimeError: x",
-        ),
-        (
-            [
-                TRACEBACK,
-                '  File "t.py"',
-                "omegaconf.MissingMandatoryValue: model",
-                "    full_key: model",
-            ],
-            "omegaconf.MissingMandatoryValue: model",
-        ),
-        (
-            [
-                "TypeError: forward()",
-                "Exception ignored in: <function f>",
-                TRACEBACK,
-                '  File "x.py"',
-                "AttributeError: close",
-            ],
-            "TypeError: forward()",
-        ),
-        (
-            [
-                "Exception ignored in: <function f>",
-                "AttributeError: close",
-                TRACEBACK,
-                "ValueError: x",
-            ],
-            "ValueError: x",
-        ),
-        (
-            ["RuntimeError: x", "Exception ignored in: <function f>", "OSError: y"],
-            "RuntimeError: x",
-        ),
-        (
-            ["  what():  CUDA error: an illegal access", "Exception raised from c10 at x.cpp:43"],
-            "  what():  CUDA error: an illegal access",
-        ),
-        (
-            [TRACEBACK, '  File "t.py"', "    assert a < b", "AssertionError"],
-            "AssertionError (assert a < b)",
-        ),
-        (["Key 'a' is not in struct", "Set HYDRA_FULL_ERROR=1"], "Key 'a' is not in struct"),
-    ],
-)
-def test_the_line_of_the_program_is_shown_and_not_that_of_its_launcher(lines, cause):
-    assert outcomes.last_error(lines) == cause
+CAUSES = {  # the end of an output, and the line of it that says why
+    "KeyError: 'lr'\ndone": "KeyError: 'lr'",
+    "hello\nbye": "bye",
+    "KeyError: 'lr'\nsubprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero exit status 1.": "KeyError: 'lr'",
+    "[rank0]: KeyError: 'lr'\n[rank1]: torch.distributed.DistBackendError: NCCL error, ncclRemoteError: A call failed": "[rank0]: KeyError: 'lr'",
+    "ValueError: bad shard\n[rank2]: RuntimeError: NCCL communicator was aborted on 2": "ValueError: bad shard",
+    "[1,0]<stderr>:KeyError: 'lr'\nmpirun noticed": "[1,0]<stderr>:KeyError: 'lr'",
+    "0: KeyError: 'lr'\nsrun: error: node1: task 0": "0: KeyError: 'lr'",
+    "3: ValueError: x\n0: slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2026 ***": "3: ValueError: x",
+    "srun: error: n1: task 1: Segmentation fault (core dumped)\nsrun: error: n1: tasks 0,2-3: Terminated": "srun: error: n1: task 1: Segmentation fault (core dumped)",
+    "step 1\nmpirun noticed that process rank 1 with PID 42 on node n1 exited on signal 9 (Killed).\n-----": "mpirun noticed that process rank 1 with PID 42 on node n1 exited on signal 9 (Killed).",
+    "[1,2]<stderr>:KeyError: 'lr'\n[1,0]<stderr>:RuntimeError: read failed\n  Process name: [[12345,1],2]": "[1,2]<stderr>:KeyError: 'lr'",
+    "Rank 1: RuntimeError: x\nRank 0: RuntimeError: Connection closed by peer [::1]": "Rank 1: RuntimeError: x",
+    'Traceback (most recent call last):\n  File "t.py"\nomegaconf.MissingMandatoryValue: model\n    full_key: model': "omegaconf.MissingMandatoryValue: model",
+    'TypeError: forward()\nException ignored in: <function f>\nTraceback (most recent call last):\n  File "x.py"\nAttributeError: close': "TypeError: forward()",
+    "Exception ignored in: <function f>\nAttributeError: close\nTraceback (most recent call last):\nValueError: x": "ValueError: x",
+    "RuntimeError: x\nException ignored in: <function f>\nOSError: y": "RuntimeError: x",
+    "  what():  CUDA error: an illegal access\nException raised from c10 at x.cpp:43": "  what():  CUDA error: an illegal access",
+    'Traceback (most recent call last):\n  File "t.py"\n    assert a < b\nAssertionError': "AssertionError (assert a < b)",
+    "Key 'a' is not in struct\nSet HYDRA_FULL_ERROR=1": "Key 'a' is not in struct",
+}
+
+
+@pytest.mark.parametrize("lines", CAUSES)
+def test_the_line_of_the_program_is_shown_and_not_that_of_its_launcher(lines):
+    assert outcomes.last_error(lines.split("\n")) == CAUSES[lines]
+    assert outcomes.last_error([]) == ""
 
 
 def test_a_fork_server_of_programs_loads_every_reader():

@@ -67,11 +67,7 @@ def test_a_number_that_was_read_wrong_is_read_right(name: str):
 
 PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and whether of one GPU
     ("iter {n} loss 2.1 step: {n} (3.5{n} s per 100 iterations)", [], None),
-    (
-        "steps: {n} loss: 10.8 iter time (s): 13.92 samples/sec: 18.3{n}",
-        [18.31, 18.32, 18.33],
-        None,
-    ),
+    ("steps: {n} loss: 10.8 iter time (s): 13.92 samples/sec: 18.3{n}", [18.31, 18.32, 18.33], None),
     ("step {n}: 31{n} images/sec/GPU (249{n} images/sec)", [311, 312, 313], True),
     ("step: {n} | consumed_tokens: {n}.05M | tokens_per_sec: 853{n}", [8531, 8532, 8533], None),
     # no rates of training: percentages, of learning, of epochs and days, of parts of a step
@@ -102,11 +98,7 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n} throughput 8 x 25{n} img/s", [], None),
     ("step {n} throughput 25{n} x 8 img/s", [], None),
     ("step {n}0 | 10{n}.5 img/s/GPU | 81{n}.0 img/s", [811, 812, 813], None),
-    (
-        "step {n}: 51{n} samples/s on this GPU, 408{n} samples/s on all 8 GPUs",
-        [4081, 4082, 4083],
-        None,
-    ),
+    ("step {n}: 51{n} samples/s on this GPU, 408{n} samples/s on all 8 GPUs", [4081, 4082, 4083], None),
     # of videos and queues, of one step or of several, and epochs beside steps
     ("step {n} loss 2.{n} video fps=25", [], None),
     ("clip{n}.mp4 fps=25 step {n} loss 2.1", [], None),
@@ -117,22 +109,9 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("building index: {n}000 samples, 81{n} samples/s", [], None),
     ("Time for inference {n}: 2.{n} sec total, 98.{n} tokens/sec", [], None),
     ("warmup step {n}: 20{n} img/s\nstep {n}: 81{n} img/s", [811, 812, 813], None),
-    (
-        "Epoch 1 | Train | step {n} | 81{n} samples/s\nEpoch 1 | Validation | step {n} | 310{n} samples/s",
-        [811, 812, 813],
-        None,
-    ),
-    (
-        "epoch 0 step {n} throughput 81{n} samples/s\ntest epoch 0 step {n} throughput 310{n} samples/s",
-        [811, 812, 813],
-        None,
-    ),
-    (
-        "experience: {n}0%|#| {n}/9 [00:30<00:10, 1.9{n}s/it]\n"
-        "Train: {n}0%|#| {n}/9 [00:10<00:10, 1.3{n}s/it]",
-        [1.31, 1.32, 1.33],
-        None,
-    ),
+    ("Epoch 1 | Train | step {n} | 81{n} samples/s\nEpoch 1 | Validation | step {n} | 310{n} samples/s", [811, 812, 813], None),
+    ("epoch 0 step {n} throughput 81{n} samples/s\ntest epoch 0 step {n} throughput 310{n} samples/s", [811, 812, 813], None),
+    ("experience: {n}0%|#| {n}/9 [00:30<00:10, 1.9{n}s/it]\nTrain: {n}0%|#| {n}/9 [00:10<00:10, 1.3{n}s/it]", [1.31, 1.32, 1.33], None),
     ("step {n}0 loss 2.1 net 12.1 GB/s 81{n}.5 samples/s", [811.5, 812.5, 813.5], None),
     ("step {n} model 8{n}12 img/s e2e 7{n}12 img/s", [7112, 7212, 7312], False),
     ("step {n} model 8{n}12 img/s | end-to-end 7{n}12 img/s", [7112, 7212, 7312], False),
@@ -141,20 +120,12 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}00 samples/s (cumulative) 59{n}.3", [591.3, 592.3, 593.3], None),
     ("Step {n}00: Ran 100 train steps in 12.{n} secs", [0.121, 0.122, 0.123], None),
     ("step {n} sec per 1000 images: 2{n}", [1000 / 21, 1000 / 22, 1000 / 23], None),
-    (
-        "step {n}0 reader_cost: 6.0 s batch_cost: 6.{n} s samples: 5632 ips: 81{n}.5",
-        [811.5, 812.5, 813.5],
-        None,
-    ),
+    ("step {n}0 reader_cost: 6.0 s batch_cost: 6.{n} s samples: 5632 ips: 81{n}.5", [811.5, 812.5, 813.5], None),
     ("step {n}00 loss 1.{n} time/100 steps: 35.{n}s", [0.351, 0.352, 0.353], None),
     ("time_per_100_iters: 35.{n}, iter: {n}00", [0.351, 0.352, 0.353], None),
     ('{{"iter": {n}00, "time_per_100_iters": 35.{n}}}', [0.351, 0.352, 0.353], None),
     # whose batch counts others
-    (
-        "iter {n}0 | consumed samples: {n}40 | tok/s: 819{n} | global batch size: 64",
-        [8191, 8192, 8193],
-        None,
-    ),
+    ("iter {n}0 | consumed samples: {n}40 | tok/s: 819{n} | global batch size: 64", [8191, 8192, 8193], None),
     # under short names, and in words
     ("Steps {n}02400 @ 512{n}.1 SPS. Loss 12.1", [5121.1, 5122.1, 5123.1], None),
     ("step {n}00 lr 1 step-time 0.13s wps 45.3{n}K ppl 80{n}.1", [45310, 45320, 45330], None),
@@ -173,19 +144,11 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     # behind another number, and before the step
     ("Up. {n} : Time 9.{n}s : 81{n}.12 words/s : gNorm 1.{n}", [811.12, 812.12, 813.12], None),
     ("step {n} 51.{n} TFLOPs 81{n} toks/s", [811, 812, 813], None),
-    (
-        "step {n} consumed samples {n}280 img/s/gpu 204.{n} tflops 119.71 mem 3",
-        [204.1, 204.2, 204.3],
-        True,
-    ),
+    ("step {n} consumed samples {n}280 img/s/gpu 204.{n} tflops 119.71 mem 3", [204.1, 204.2, 204.3], True),
     ("step {n} fps 81{n} mem 12{n} total 99{n}", [811, 812, 813], None),
     ("{n}0\t2.{n}\t81{n} tok/s\t41{n} ms", [811, 812, 813], None),
     ("step {n} world_size 4 tokens/s 81{n} total_tokens 4000", [811, 812, 813], None),
-    (
-        "步数：{n}，损失：2.{n}，吞吐量：81{n}.5 tokens/s，耗时：0.4{n}s",
-        [811.5, 812.5, 813.5],
-        None,
-    ),
+    ("步数：{n}，损失：2.{n}，吞吐量：81{n}.5 tokens/s，耗时：0.4{n}s", [811.5, 812.5, 813.5], None),
     ("{n}: loss 2.1 5{n}.5 images/s", [51.5, 52.5, 53.5], None),
     ("loss=2.{n} samples_per_sec=81{n}.5 step={n}0", [811.5, 812.5, 813.5], None),
     # of one step, of which a number of steps, of an epoch or of devices stands before
@@ -215,11 +178,7 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 step time 0.4{n}h", [], None),
     ("step {n}0 step_time_h 0.4{n}", [], None),
     # the same in two units
-    (
-        "iteration {n}0 | elapsed time per iteration (ms): 234{n}.0 | step time: 2.34{n} s",
-        [2.341, 2.342, 2.343],
-        None,
-    ),
+    ("iteration {n}0 | elapsed time per iteration (ms): 234{n}.0 | step time: 2.34{n} s", [2.341, 2.342, 2.343], None),
     ("step {n}0 3.2{n} steps/s step_time=0.31{n} loss 2.1", [1 / 3.21, 1 / 3.22, 1 / 3.23], None),
     # behind the unit of another number, or before one
     ("Step {n}0 | 81{n}2 tok/s | 6.{n}B tokens seen | 12.{n}h elapsed", [8112, 8122, 8132], None),
@@ -228,40 +187,20 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 81{n}.0 img/s 410W", [811, 812, 813], None),
     ("iteration={n}/18 mem=56.9GB 57.7{n} img/sec loss=2.1", [57.71, 57.72, 57.73], None),
     ("step={n} remaining=1000 s samples/s/gpu=53.{n}", [53.1, 53.2, 53.3], True),
-    (
-        "step {n}0 skipped iterations 0 step time 1.2{n}s images/sec 419.{n}",
-        [419.1, 419.2, 419.3],
-        None,
-    ),
+    ("step {n}0 skipped iterations 0 step time 1.2{n}s images/sec 419.{n}", [419.1, 419.2, 419.3], None),
     ("step {n}0 119.{n} ms samples 64", [0.1191, 0.1192, 0.1193], None),
     ("step {n} 0.11{n} s 640 images", [], None),
     ("step {n}0 throughput: 231{n}.0 +/- 12.1 img/s", [2311, 2312, 2313], None),
     ("step {n}0 step time 0.23{n} ± 0.012 s", [0.231, 0.232, 0.233], None),
     ("step {n}0 | tok/s (gpu/total): 82{n}.1 / 656{n}.8", [], None),
     # of a minute, of one GPU, and of one image, as their programs define them
-    (
-        "iteration {n}0/100 | elapsed time per iteration (ms): 123{n}.0 | speed 194.{n} samples/(min*GPU)",
-        [1.231, 1.232, 1.233],
-        None,
-    ),
-    (
-        "step: {n}0 loss: 8.1 flops: 4.1e+14 wps: 5.{n}e+04 iter: 0.45 pow: 400 W",
-        [51e3, 52e3, 53e3],
-        True,
-    ),
-    (
-        "(epoch: 1, iters: {n}00, time: 0.{n}25, data: 0.001) G_GAN: 1.2",
-        [8, 1 / 0.225, 1 / 0.325],
-        None,
-    ),
+    ("iteration {n}0/100 | elapsed time per iteration (ms): 123{n}.0 | speed 194.{n} samples/(min*GPU)", [1.231, 1.232, 1.233], None),
+    ("step: {n}0 loss: 8.1 flops: 4.1e+14 wps: 5.{n}e+04 iter: 0.45 pow: 400 W", [51e3, 52e3, 53e3], True),
+    ("(epoch: 1, iters: {n}00, time: 0.{n}25, data: 0.001) G_GAN: 1.2", [8, 1 / 0.225, 1 / 0.325], None),
     # of items that look like steps
     ("Epoch {n}/3\n60000/60000 [=====] - 1{n}s - loss: 0.2", [60000 / 11, 5000, 60000 / 13], None),
-    (
-        "Epoch #1: {n}0%|##| {n}000/9000 [00:0{n}<00:08, 95{n}.0it/s, env_step={n}000, loss=0.2]",
-        [951, 952, 953],
-        None,
-    ),
-]
+    ("Epoch #1: {n}0%|##| {n}000/9000 [00:0{n}<00:08, 95{n}.0it/s, env_step={n}000, loss=0.2]", [951, 952, 953], None),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("form", "rates", "per_gpu"), PRINTED)

@@ -121,70 +121,46 @@ def test_the_proposed_configuration_reads_the_log_again(name: str):
     assert {is_asked if one is None else one for one in said} <= {best.per_gpu is True}
 
 
-UNFAMILIAR = [  # what is read in forms that programs print, with made-up numbers
-    (
-        "2438.1/s, step 50",
-        "Train: 0 [  50/1251 (  4%)]  Loss: 6.9 (6.9)  Time: 0.420s, 2438.10/s  (0.651s, 1573.12/s)",
-    ),
-    (
-        "287524/s tokens, step 2",
-        "step    2/19560 | train loss 10.9 | norm 15.2 | 1823.46 ms | 45.0% bf16 MFU | 287524 tok/s",
-    ),
-    (
-        "217000/s tokens, step 4",
-        "iteration: 4 / 100 | tokens_per_sec: 217K | tokens_per_sec_per_gpu: 27.1K | lm_loss: 10.4",
-    ),
-    (
-        "18.541/s samples, step 20",
-        "10.0.0.1:  samples/sec: 18.541 | iteration       20/  320000 | lm_loss: 1.08E+01 |",
-    ),
-    ("1300/s tokens, step 200", "step 200 | loss 3.1 | 1.3k tokens/s"),
-    ("13604/s tokens of one GPU, step 6", "Rank 0: step 6, step time 1.204s, 13604 tokens/sec/GPU"),
-    ("2061.3/s images of all, step 20", "[rank 0] iter 20 | 515.33 img/s/gpu | total 2061.3 img/s"),
-    ("1234.5/s images", "Finished training. Throughput: 1,234.5 images/s on 4 GPUs"),
-    ("0.2 s, step 1000", "train | step:   1000 | steps/sec:    5.0 | output: {'loss': 0.3}"),
-    ("0.004984 s", "Train epoch time: 9345.678 ms, per step time: 4.984 ms"),
-    ("0.4 s, step 100", "(step=0000100) Train Loss: 8.1, Train Steps/Sec: 2.5"),
-    (
-        "1383.5/s examples, step 300",
-        "BenchmarkMetric: {'global step':300, 'time_taken': 9.25,'examples_per_second': 1383.5}",
-    ),
-    (
-        "731.224/s, step 10",
-        "Epoch: [0][10/5004]\tTime 0.350 (0.402)\tSpeed 731.224 (636.521)\tLoss 6.98 (6.99)",
-    ),
-    ("0.35 s, step 100", "Step 100 took 0.35 s"),
-    ("0.35 s, step 10", "Iteration 10: 0.35 s"),
-    ("0.35 s, step 10", "step 10: loss 2.3 (350ms)"),
-    ("0.25 s, step 7", "step: 7, s/it: 0.25, loss: 2.1"),
-    ("1234.5/s", "num_env_steps_sampled_throughput_per_sec: 1234.5"),
-    ("2.79 s", "time_this_iter_s: 2.79"),
-    ("0.25 s, step 7", "step=7 train/time_step_s=0.25 train/data_time_s=0.01"),
-    ("3228.48/s tokens of one GPU, step 3", "tgs (tokens/gpu/second)=3228.48, step=3"),
-    ("523.2/s samples", '    "train_samples_per_sec": 523.2,'),
-    (
-        "99.5/s samples, step 10",
-        "epoch=0/micro_step=80/global_step=10, RunningAvgSamplesPerSec=100.1, CurrSamplesPerSec=99.5",
-    ),
-    ("31.5/s, step 100", "step 100 | overflow rate: 0.1 | train speed: 31.5"),
-    ("31.5/s images, step 100", "step 100 | image rate: 31.5"),
-    ("12346.6/s tokens, step 100", "step 100 tokens/sec: 12346.6"),
-    ("346.6/s images, step 100", "Iter 100 images/sec = 346.6"),
-    ("346.6/s tokens, step 100", "epoch 1 step 100 loss 2.31 tok/s 346.6"),
-    ("0.3125 s, step 100", "step=100 loss=2.31 steps/sec=3.2"),
-    ("346/s samples, step 10", "step 10 loss=2.31 samples/s: 346"),
-    ("3.2 s, step 10", "0: [step 10] lr=1e-3 3.20 s/it loss 2.31"),
-    ("346/s tokens of one GPU, step 3", "step: 3 grad_norm: 0.5 tokens/sec/gpu: 346 mfu: 45"),
-    ("31.5/s images, step 5", "step 5: 31.5 img/s 0.52 s/step 45% busy"),
-    (
-        "310.1/s sequences, step 100",
-        "global step 100, batch: 99, avg_batch_cost: 0.1 sec, ips: 310.1 sequences/sec",
-    ),
-]
+UNFAMILIAR = {  # what is read in forms that programs print, with made-up numbers
+    "Train: 0 [  50/1251 (  4%)]  Loss: 6.9 (6.9)  Time: 0.420s, 2438.10/s  (0.651s, 1573.12/s)": "2438.1/s, step 50",
+    "step    2/19560 | train loss 10.9 | norm 15.2 | 1823.46 ms | 45.0% bf16 MFU | 287524 tok/s": "287524/s tokens, step 2",
+    "iteration: 4 / 100 | tokens_per_sec: 217K | tokens_per_sec_per_gpu: 27.1K | lm_loss: 10.4": "217000/s tokens, step 4",
+    "10.0.0.1:  samples/sec: 18.541 | iteration       20/  320000 | lm_loss: 1.08E+01 |": "18.541/s samples, step 20",
+    "step 200 | loss 3.1 | 1.3k tokens/s": "1300/s tokens, step 200",
+    "Rank 0: step 6, step time 1.204s, 13604 tokens/sec/GPU": "13604/s tokens of one GPU, step 6",
+    "[rank 0] iter 20 | 515.33 img/s/gpu | total 2061.3 img/s": "2061.3/s images of all, step 20",
+    "Finished training. Throughput: 1,234.5 images/s on 4 GPUs": "1234.5/s images",
+    "train | step:   1000 | steps/sec:    5.0 | output: {'loss': 0.3}": "0.2 s, step 1000",
+    "Train epoch time: 9345.678 ms, per step time: 4.984 ms": "0.004984 s",
+    "(step=0000100) Train Loss: 8.1, Train Steps/Sec: 2.5": "0.4 s, step 100",
+    "BenchmarkMetric: {'global step':300, 'time_taken': 9.25,'examples_per_second': 1383.5}": "1383.5/s examples, step 300",
+    "Epoch: [0][10/5004]\tTime 0.350 (0.402)\tSpeed 731.224 (636.521)\tLoss 6.98 (6.99)": "731.224/s, step 10",
+    "Step 100 took 0.35 s": "0.35 s, step 100",
+    "Iteration 10: 0.35 s": "0.35 s, step 10",
+    "step 10: loss 2.3 (350ms)": "0.35 s, step 10",
+    "step: 7, s/it: 0.25, loss: 2.1": "0.25 s, step 7",
+    "num_env_steps_sampled_throughput_per_sec: 1234.5": "1234.5/s",
+    "time_this_iter_s: 2.79": "2.79 s",
+    "step=7 train/time_step_s=0.25 train/data_time_s=0.01": "0.25 s, step 7",
+    "tgs (tokens/gpu/second)=3228.48, step=3": "3228.48/s tokens of one GPU, step 3",
+    '    "train_samples_per_sec": 523.2,': "523.2/s samples",
+    "epoch=0/micro_step=80/global_step=10, RunningAvgSamplesPerSec=100.1, CurrSamplesPerSec=99.5": "99.5/s samples, step 10",
+    "step 100 | overflow rate: 0.1 | train speed: 31.5": "31.5/s, step 100",
+    "step 100 | image rate: 31.5": "31.5/s images, step 100",
+    "step 100 tokens/sec: 12346.6": "12346.6/s tokens, step 100",
+    "Iter 100 images/sec = 346.6": "346.6/s images, step 100",
+    "epoch 1 step 100 loss 2.31 tok/s 346.6": "346.6/s tokens, step 100",
+    "step=100 loss=2.31 steps/sec=3.2": "0.3125 s, step 100",
+    "step 10 loss=2.31 samples/s: 346": "346/s samples, step 10",
+    "0: [step 10] lr=1e-3 3.20 s/it loss 2.31": "3.2 s, step 10",
+    "step: 3 grad_norm: 0.5 tokens/sec/gpu: 346 mfu: 45": "346/s tokens of one GPU, step 3",
+    "step 5: 31.5 img/s 0.52 s/step 45% busy": "31.5/s images, step 5",
+    "global step 100, batch: 99, avg_batch_cost: 0.1 sec, ips: 310.1 sequences/sec": "310.1/s sequences, step 100",
+}
 
 
-@pytest.mark.parametrize(("wanted", "line"), UNFAMILIAR)
-def test_a_line_of_an_unknown_program_gives_a_pattern(wanted: str, line: str):
+@pytest.mark.parametrize("line", UNFAMILIAR)
+def test_a_line_of_an_unknown_program_gives_a_pattern(line: str):
     best = search([line]).fits[0]
     (reading,) = best.readings
     assert best.read.startswith("regex:")
@@ -192,7 +168,7 @@ def test_a_line_of_an_unknown_program_gives_a_pattern(wanted: str, line: str):
     said += f" {best.item}" if best.item else ""
     said += {None: "", True: " of one GPU", False: " of all"}[best.per_gpu]
     said += f", step {reading.step}" if reading.step is not None else ""
-    assert said == wanted
+    assert said == UNFAMILIAR[line]
 
 
 def test_numbers_that_are_padded_to_the_width_of_the_last_are_all_read():

@@ -155,46 +155,31 @@ def test_composing_a_cell_changes_no_other_cell(composer):
     assert (second.data.dir, second.xla.name) == (None, "off")
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        (
-            "model=resnet51",
-            "model=resnet51: no such model; did you mean resnet50[?] Choices: alexnet, ",
-        ),
-        (
-            "model=nets/my_model.py",
-            "model=nets/my_model.py: which of its functions[?] wanted model=nets/my_model.py:FUNCTION",
-        ),
-        ("strategy=ps_gpus", "did you mean ps_gpu[?]"),
-        ("num_gpu=2", "num_gpu: no such axis; did you mean num_gpus[?]"),
-        ("+foo=1", r"foo: no such axis; .*command= gives takes axes of your own, as [+]axes\.foo="),
-        ("+axis.foo=1", r"command= gives takes axes of your own, as [+]axes\.foo=VALUE,VALUE"),
-        ("data.dri=/x", "data.dri: data has no setting dri; did you mean dir[?]"),
-        ("+axes.a.b=1", r"axes.a\.b: wanted a name of lower-case letters, digits and _"),
-        (
-            "all_reduce=nclc",
-            "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, collective, hierarchical_copy, nccl, none",
-        ),
-        (
-            "model=resnet34",
-            "add conf/model/resnet34.yaml, or take another: did you mean resnet50[?] Choices: alexnet, ",
-        ),
-        ("num_gpus=two", "num_gpus=two: wanted a whole number"),
-        ("num_gpus=", "num_gpus=: wanted a whole number"),
-        ("num_gpus=null", "num_gpus"),
-        ("num_gpus=???", "num_gpus: missing; give it a value"),
-        ("batch_size=1.5", "batch_size=1.5: wanted a whole number or auto"),
-        ("staged_vars=maybe", "staged_vars=maybe: wanted true or false"),
-        (
-            "sweep.exclude=num_gpus",
-            r"sweep\.exclude=num_gpus: wanted a list, as sweep\.exclude=\[a,b\]",
-        ),
-        ("batch_size=${num_gpu}", "num_gpu"),
-    ],
-)
-def test_a_wrong_override_names_itself_and_the_nearest_choice(composer, override, message):
-    with pytest.raises(SweepRefusedError, match=message):
+WRONG = {
+    "model=resnet51": "model=resnet51: no such model; did you mean resnet50[?] Choices: alexnet, ",
+    "model=nets/my_model.py": "model=nets/my_model.py: which of its functions[?] wanted model=nets/my_model.py:FUNCTION",
+    "strategy=ps_gpus": "did you mean ps_gpu[?]",
+    "num_gpu=2": "num_gpu: no such axis; did you mean num_gpus[?]",
+    "+foo=1": r"foo: no such axis; .*command= gives takes axes of your own, as [+]axes\.foo=",
+    "+axis.foo=1": r"command= gives takes axes of your own, as [+]axes\.foo=VALUE,VALUE",
+    "data.dri=/x": "data.dri: data has no setting dri; did you mean dir[?]",
+    "+axes.a.b=1": r"axes.a\.b: wanted a name of lower-case letters, digits and _",
+    "all_reduce=nclc": "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, collective, hierarchical_copy, nccl, none",
+    "model=resnet34": "add conf/model/resnet34.yaml, or take another: did you mean resnet50[?] Choices: alexnet, ",
+    "num_gpus=two": "num_gpus=two: wanted a whole number",
+    "num_gpus=": "num_gpus=: wanted a whole number",
+    "num_gpus=null": "num_gpus",
+    "num_gpus=???": "num_gpus: missing; give it a value",
+    "batch_size=1.5": "batch_size=1.5: wanted a whole number or auto",
+    "staged_vars=maybe": "staged_vars=maybe: wanted true or false",
+    "sweep.exclude=num_gpus": r"sweep\.exclude=num_gpus: wanted a list, as sweep\.exclude=\[a,b\]",
+    "batch_size=${num_gpu}": "num_gpu",
+}
+
+
+@pytest.mark.parametrize("override", WRONG)
+def test_a_wrong_override_names_itself_and_the_nearest_choice(composer, override):
+    with pytest.raises(SweepRefusedError, match=WRONG[override]):
         composer.compose(cell(override))
 
 
