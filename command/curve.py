@@ -135,7 +135,9 @@ def cut(clock: Clock, readings: Readings, items_per_step: float | None) -> Calls
         readings = readings.where(is_last)
         if clock is Clock.ARRIVAL and is_last.mean() < 0.5:
             in_bursts = float(np.median(np.diff(readings.times))) > LEAST_BETWEEN_S
-    usual = _usual_gap(readings.steps)
+    gaps = np.diff(readings.steps)
+    usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else int(readings.steps[-1])
+    usual = max(1, usual)
     if clock is Clock.RATE and readings.steps[0] >= 1:
         readings = _with_the_first(readings, usual)
     steps = readings.steps
@@ -156,13 +158,6 @@ def cut(clock: Clock, readings: Readings, items_per_step: float | None) -> Calls
         items_per_step=items_per_step,
         in_bursts=in_bursts,
     )
-
-
-def _usual_gap(steps: Column) -> int:
-    """Return the steps from one reading to the next, at least 1."""
-    gaps = np.diff(steps)
-    usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else int(steps[-1])
-    return max(1, usual)
 
 
 def _with_the_first(readings: Readings, usual: int) -> Readings:

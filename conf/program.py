@@ -105,7 +105,12 @@ def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
         if axis.name in USED_BY_PROGRAMS and axis.name in used:
             given[axis.name] = _number_or_text(axis, value)
         elif value != axis.given and axis.name not in _WITHOUT_PROGRAM and axis.name not in used:
-            raise ProgramRefusedError(_misspelled(config) or _useless(axis, value))
+            # a placeholder that no trial could have comes first
+            known = {*AXES, *template.PLACES, *config.axes}
+            known.update(f"{axes.PREFIX}{name}" for name in config.axes)
+            command = config.command
+            misspelled = next(template.problems(command.run, known, shell=command.shell), "")
+            raise ProgramRefusedError(misspelled or _useless(axis, value))
     for group, default in _DEFAULT_GROUPS.items():
         chosen = getattr(config, group).name
         if chosen != default:
@@ -142,13 +147,6 @@ _SECRET = (
 _AROUND = re.compile(r"\S+{0}|(?:\S+\s+)?{0}".format(re.escape(MASK)))
 # `_problems` looks at hosts; GPUs a program sees; warm-up is a matter of measuring
 _WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps", "scaling")
-
-
-def _misspelled(config: Config) -> str:
-    """Say which placeholder no trial could have, rather than that what it means is not used."""
-    known = {*AXES, *template.PLACES, *config.axes}
-    known.update(f"{axes.PREFIX}{name}" for name in config.axes)
-    return next(template.problems(config.command.run, known, shell=config.command.shell), "")
 
 
 def _useless(axis: axes.Axis, value: object) -> str:

@@ -80,7 +80,11 @@ class _Panel:
 def draw_lines(source: PlotSource, chart: LineChart) -> Iterator[Picture]:
     """Yield a picture per model and machine that has a line."""
     tables = varied_tables(source.results, across=chart.along)
-    able = [table for table in tables if _longest(table, chart) >= chart.least_points]
+    able = []
+    for table in tables:
+        points = [sum(map(bool, map(chart.point, of_row(table, row)))) for row in table.rows]
+        if max(points) >= chart.least_points:
+            able.append(table)
     if not able:
         raise NothingToShow(chart.lack)
     for table, name in zip(able, file_names(able), strict=True):
@@ -96,13 +100,6 @@ def of_row(table: Table, row: Label) -> list[Result]:
         if (row, column) in table.cells:
             results.append(table.cells[row, column].result)
     return results
-
-
-def _longest(table: Table, chart: LineChart) -> int:
-    num_points = []
-    for row in table.rows:
-        num_points.append(sum(map(bool, map(chart.point, of_row(table, row)))))
-    return max(num_points)
 
 
 def line_name(table: Table, row: Label) -> str:

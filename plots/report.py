@@ -24,7 +24,7 @@ from analysis.again import portable_command, rerun_command
 from analysis.commands.advise import screen_of
 from analysis.options import what_is_left
 from analysis.pivot import varied_tables
-from analysis.results import Environment, Result, is_quotable, with_number
+from analysis.results import Result, is_quotable, with_number
 from analysis.screen import Screen
 from analysis.titles import environment_notes, made_with, number
 from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document, in_all, varied_axes
@@ -154,8 +154,11 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
     def sweeps_of(result: Result | None) -> str:
         return " ".join(asked[_key(result)]) if result else ""
 
+    models = _shortly([result.axes["model"] for result in results], "model")
+    hosts = _shortly(map(attrgetter("host"), environments), "machine")
+    kinds = dict.fromkeys(map(attrgetter("devices"), environments))
     return Page(
-        title=_title(results, environments),
+        title=f"{models} on {hosts} ({' and '.join(kinds)})",
         made_at=f"{now:%Y-%m-%d %H:%M:%S} UTC",
         version=own_version(),
         command=source.command,
@@ -194,13 +197,6 @@ def _choice(
 
 def _key(result: Result) -> tuple[str, str]:
     return result.environment.key, result.trial_id
-
-
-def _title(results: Sequence[Result], environments: Sequence[Environment]) -> str:
-    models = _shortly([result.axes["model"] for result in results], "model")
-    hosts = _shortly(map(attrgetter("host"), environments), "machine")
-    kinds = dict.fromkeys(map(attrgetter("devices"), environments))
-    return f"{models} on {hosts} ({' and '.join(kinds)})"
 
 
 def _shortly(names: Iterable[object], what: str) -> str:

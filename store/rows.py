@@ -183,7 +183,14 @@ def machine_id_of(connection: sa.Connection, machine: Machine) -> int:
     }
     machine_id = inserted_id(connection, schema.MachineRow, columns)
     of_machine = {"machine_id": machine_id}
-    insert_all(connection, schema.GpuRow, [of_machine | row for row in _gpus(machine)])
+    # MIG devices after the GPU that they are cut from
+    gpus: list[Gpu] = [part for gpu in machine.gpus for part in (gpu, *gpu.mig_devices)]
+    rows = []
+    for position, gpu in enumerate(gpus):
+        row = asdict(gpu) | {"position": position, "cores": ",".join(map(str, gpu.cores))}
+        del row["mig_devices"]
+        rows.append(of_machine | row)
+    insert_all(connection, schema.GpuRow, rows)
     for link in machine.links:
         first, second = link.between
         ends = {"first_uuid": first, "second_uuid": second}
@@ -193,15 +200,6 @@ def machine_id_of(connection: sa.Connection, machine: Machine) -> int:
 
 
 _SAME_COLUMNS = ("key", "cpu", "num_cores", "memory_bytes", "driver", "hardware_profile", "pool")
-
-
-def _gpus(machine: Machine) -> Iterator[dict[str, Any]]:
-    """Yield each GPU, and the MIG devices cut from it after it."""
-    gpus: list[Gpu] = [part for gpu in machine.gpus for part in (gpu, *gpu.mig_devices)]
-    for position, gpu in enumerate(gpus):
-        row = asdict(gpu) | {"position": position, "cores": ",".join(map(str, gpu.cores))}
-        del row["mig_devices"]
-        yield row
 
 
 def machine_gpus(rows: Sequence[Mapping[Any, Any]]) -> tuple[Gpu, ...]:

@@ -68,8 +68,9 @@ class Searching:
         measured: list[TrialSpec] = []
         while True:
             while trials := self._next_trials():
-                tells = ", ".join(sorted({self._value_of(spec) for spec in trials}))
-                print(f"sweep: search: tries {tells}", file=sys.stderr)
+                axis = self.searches[0].axis
+                values = {f"{bare_name(axis)}={as_typed(spec.axes[axis])}" for spec in trials}
+                print(f"sweep: search: tries {', '.join(sorted(values))}", file=sys.stderr)
                 self._tried.update(spec.trial_id for spec in trials)
                 report = measure(trials, self._settings(name))
                 self._learn_and_hide()
@@ -181,10 +182,6 @@ class Searching:
     def _learn_and_hide(self) -> None:
         """Read how attempts ended, and have those of few steps count nowhere else."""
         delete_of_searches(self._url, self._learn(), datetime.now(UTC))
-
-    def _value_of(self, spec: TrialSpec) -> str:
-        axis = self.searches[0].axis
-        return f"{bare_name(axis)}={as_typed(spec.axes[axis])}"
 
     def _print_frontier(self) -> None:
         """Print what was found in each cell: on stdout, as a result."""

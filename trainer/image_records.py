@@ -123,13 +123,10 @@ class ImageRecords(ReplicaFeed):
         except tf.errors.ResourceExhaustedError:
             raise
         except tf.errors.OpError as error:
-            raise BadDataError(f"data.dir={self._folder}: {_reported(error)}") from error
-
-
-def _reported(error: tf.errors.OpError) -> str:
-    """Return TensorFlow's message in one line, without the names of nodes."""
-    (line, *_) = error.message.splitlines() or [""]
-    return re.sub(r"\{\{.*?\}\}\s*|\s*\[Op:.*", "", line).strip() or type(error).__name__
+            (line, *_) = error.message.splitlines() or [""]
+            # without the names of nodes
+            said = re.sub(r"\{\{.*?\}\}\s*|\s*\[Op:.*", "", line).strip() or type(error).__name__
+            raise BadDataError(f"data.dir={self._folder}: {said}") from error
 
 
 def _records_in_order(paths: Sequence[str], spec: TrialSpec) -> tf.data.Dataset:

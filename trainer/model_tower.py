@@ -162,7 +162,9 @@ def accumulated(
     """
     if num == 1:
         return compute(list(weights), list(state), inputs, labels)
-    of_passes = [_cut(part, num) for part in (inputs, labels)]
+    of_passes = []
+    for part in (inputs, labels):
+        of_passes.append(tf.reshape(part, (num, part.shape[0] // num, *part.shape[1:])))
 
     def body(
         index: tf.Tensor, loss: tf.Tensor, sums: list[tf.Tensor], state: list[tf.Tensor]
@@ -181,11 +183,6 @@ def accumulated(
         lambda index, *_: index < num, body, first, parallel_iterations=1
     )
     return loss / num, sums, last
-
-
-def _cut(part: tf.Tensor, num: int) -> tf.Tensor:
-    """(num * B, ...) -> (num, B, ...)."""
-    return tf.reshape(part, (num, part.shape[0] // num, *part.shape[1:]))
 
 
 class ModelTower:

@@ -343,7 +343,10 @@ def _watch(job: RanksJob) -> RankEnds:
         with ExitStack() as running:
             started = running.enter_context(start_ranks(job))
             ranks = started.cluster.ranks
-            _tell(job.folder, started.cluster)
+            hosts = {"worker": started.cluster.worker_hosts, "ps": started.cluster.ps_hosts}
+            for rank in ranks:
+                address = hosts[rank.job_name][rank.task_index]
+                print(f"rank {rank.name}: {address}, {job.folder.rank_log(rank).name}", flush=True)
             pulses = Pulses(job.folder, started.cluster, started.limits)
             while not missed and not rank_ends.is_over(exit_codes):
                 exit_codes |= started.look(LOOK_EVERY_S)
@@ -397,10 +400,3 @@ def _clear(folder: RunFolder) -> None:
         for path in folder.path.glob(pattern):
             if not any(os.path.samestat(path.stat(), each) for each in own):
                 path.unlink()
-
-
-def _tell(folder: RunFolder, cluster: Cluster) -> None:
-    hosts = {"worker": cluster.worker_hosts, "ps": cluster.ps_hosts}
-    for rank in cluster.ranks:
-        address = hosts[rank.job_name][rank.task_index]
-        print(f"rank {rank.name}: {address}, {folder.rank_log(rank).name}", flush=True)

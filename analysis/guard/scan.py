@@ -161,7 +161,10 @@ class _Scan:
                 break
             new = self._sums.between(np.full_like(self._begins, since), night + 1)
             old = self._sums.between(np.maximum(self._begins, since - _MOST_BEFORE), since)
-            weight = self._weight(new, old)
+            # 1 / the squared error of each cell's change; 0 where too little is known
+            usable = self._noise.is_known & (new.num >= 2) & (old.num >= FEWEST_BEFORE)
+            nums = 1 / np.maximum(new.num, 1) + 1 / np.maximum(old.num, 1)
+            weight = np.where(usable, 1 / (self._noise.variance * nums), 0.0)
             # the drift of all cells in a night, drawn towards none where little is known of it
             sureness = np.where(weight > 0, 1 / self._noise.variance, 0.0)
             precision = float(np.sum(sureness * old.about_time)) + 1 / STEEPEST**2
@@ -170,19 +173,13 @@ class _Scan:
             scores = self._membership.scores(weight, away, shared[window])
             free = self._membership.sums(np.where(weight > 0, self._noise.freedom, 0.0))
             measured = self._membership.sums((new.num > 0).astype(float))
-            usable = self._membership.sums((weight > 0).astype(float))
-            speaks = (scores != 0) & (usable >= _MOST_OF_A_GROUP * measured)
+            weighed = self._membership.sums((weight > 0).astype(float))
+            speaks = (scores != 0) & (weighed >= _MOST_OF_A_GROUP * measured)
             score = _as_normal(scores[speaks], np.minimum(free, freedom)[speaks])
             seen.of_all[window] = noise.score_of_all(weight, away)
             seen.slopes[window] = slope
             seen.scores[window, speaks] = score
         return seen
-
-    def _weight(self, new: noise.Span, old: noise.Span) -> noise.Floats:
-        """Return 1 / the squared error of each cell's change; 0 where too little is known."""
-        usable = self._noise.is_known & (new.num >= 2) & (old.num >= FEWEST_BEFORE)
-        error = self._noise.variance * (1 / np.maximum(new.num, 1) + 1 / np.maximum(old.num, 1))
-        return np.where(usable, 1 / error, 0.0)
 
     def _surest(self, seen: _SeenNights, night: int) -> Shift | None:
         """Return the surest change that is worth an alarm; a group that one bad night moves waits,

@@ -246,15 +246,9 @@ def has_two_modes(speeds: Sequence[float]) -> bool:
     cut = max(cuts, key=lambda left: sums[left] ** 2 / (left * (num - left)))
     within = _squares(logs[:cut]) + _squares(logs[cut:])
     gap = logs[cut] - logs[cut - 1]
-    return gap >= LEAST_GAP and _squares(logs) >= math.exp(_clear(num)) * within
-
-
-def _clear(num: int) -> float:
-    """Return what the logarithm of all squares by those within exceeds in 1 % of normal samples.
-
-    The limit is that of many values; fitted to 4 to 30 (`benchmarks/coverage.py`, `modes`).
-    """
-    return -math.log(1 - 2 / math.pi) + 2.33 / math.sqrt(num - 2) + 5 / (num - 2)
+    # 1 % of normal samples exceed it; fitted to 4 to 30 values (`benchmarks/coverage.py`, `modes`)
+    clear = -math.log(1 - 2 / math.pi) + 2.33 / math.sqrt(num - 2) + 5 / (num - 2)
+    return gap >= LEAST_GAP and _squares(logs) >= math.exp(clear) * within
 
 
 def _squares(logs: Sequence[float]) -> float:

@@ -191,8 +191,12 @@ def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[G
     if mask is None:
         return tuple(gpu for gpu in gpus if not gpu.mig_mode) or _mig_devices(gpus)
     entries = [entry.strip() for entry in mask.split(",")]
-    if entries[0].isdecimal():
-        _check_order(gpus, mask, variables)
+    is_in_pci_order = variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if entries[0].isdecimal() and len({gpu.name for gpu in gpus}) > 1 and not is_in_pci_order:
+        raise SweepRefusedError(
+            f"CUDA_VISIBLE_DEVICES={mask}: CUDA counts GPUs of several kinds from the fastest on; "
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name GPUs by UUID, as nvidia-smi -L lists them"
+        )
     visible: list[Gpu] = []
     for entry in entries:
         if _kind(entry) != _kind(entries[0]):
@@ -231,15 +235,6 @@ def _named(entry: str, gpus: tuple[Gpu, ...]) -> Gpu | None:
     if len(named) != 1:
         return None
     return named[0]
-
-
-def _check_order(gpus: tuple[Gpu, ...], mask: str, variables: Mapping[str, str]) -> None:
-    """Refuse indices that CUDA may count from the fastest GPU on, while we count in PCI order."""
-    if len({gpu.name for gpu in gpus}) > 1 and variables.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-        raise SweepRefusedError(
-            f"CUDA_VISIBLE_DEVICES={mask}: CUDA counts GPUs of several kinds from the fastest on; "
-            "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name GPUs by UUID, as nvidia-smi -L lists them"
-        )
 
 
 def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:

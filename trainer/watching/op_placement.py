@@ -231,9 +231,11 @@ def time_replicas(
 
         def take_round() -> list[float]:
             order = draw.permutation(len(calls)).tolist()
-            took_s = threads.map(lambda place: _rounded(calls[place]()), order)
+            took_s = threads.map(lambda place: calls[place](), order)
             of_place = dict(zip(order, took_s, strict=True))
-            return [of_place[place] for place in range(len(calls))]
+            # more than 0, as the host's clock may be set back
+            times = [max(of_place[place], LEAST_S) for place in range(len(calls))]
+            return [float(f"{seconds:.{DIGITS}g}") for seconds in times]
 
         for _ in range(WARM_UP_ROUNDS):
             take_round()
@@ -255,8 +257,3 @@ def _call(
     with tf.device(batch[0].device):
         own = [tf.identity(weight) for weight in weights]
     return lambda: float(compute(own, batch)[0])
-
-
-def _rounded(seconds: float) -> float:
-    """Return what is kept of a time; more than 0, as the host's clock may be set back."""
-    return float(f"{max(seconds, LEAST_S):.{DIGITS}g}")
