@@ -1,6 +1,4 @@
-"""Makes results of attempts: whole trials with their repeats, in the order asked for, and the
-software of their environments in words.
-"""
+"""Makes results of attempts: trials with their repeats, and the software of environments."""
 
 import hashlib
 import json
@@ -113,9 +111,7 @@ def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:
 
 
 def _frameworks(environment: Mapping[str, Any]) -> str:
-    """Return `Python 3.12.1 with PyTorch 2.9.0 installed, ` of a user's program, which may use less
-    than its interpreter has.
-    """
+    """Return `Python 3.12.1 with PyTorch 2.9.0 installed, `: a program may use less of it."""
     description = environment["description"] or {}
     if "program" not in description:
         return f"TensorFlow {environment['tensorflow']}, "

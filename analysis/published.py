@@ -1,6 +1,4 @@
-"""Figures of others as results, so that they are shown like our own: published ones, and those of
-tables, which were measured elsewhere.
-"""
+"""Figures of others as results: published ones, and those of tables measured elsewhere."""
 
 import hashlib
 from collections import defaultdict

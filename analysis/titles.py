@@ -200,9 +200,7 @@ def scaling(table: Table) -> str:
 
 
 def short_title(table: Table, axes: Sequence[str], label: Label) -> str:
-    """Name a row or a column above `model_notes`, as `ps_cpu`, `4 GPUs`, `vgg16` or
-    `distributed_ring over 2 hosts`.
-    """
+    """Name a row or a column above `model_notes`, as `ps_cpu`, `4 GPUs` or `vgg16 over 2 hosts`."""
     texts = []
     for axis, value in zip(axes, label, strict=True):
         texts.append(str(value) if axis == "model" else _value(table, axis, value))

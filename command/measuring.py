@@ -197,9 +197,7 @@ def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
 
 
 def _widest(share: float, span_s: float) -> float:
-    """Return by what share of their span lines may deny rates: more where they came within little
-    time, as each is seen late.
-    """
+    """Return by what share of their span lines may deny rates: each is seen a little late."""
     if span_s <= 0:
         return math.inf
     return max(share, STAMPED_WITHIN_S / span_s)

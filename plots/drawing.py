@@ -52,9 +52,7 @@ FAINT = "#6B6B6B"  # grid, footers, the ideal line
 
 
 def series_style(index: int) -> dict[str, Any]:
-    """Return the style of the series of this number for `Axes.plot`; styles differ also in grey
-    and beyond the number of colors.
-    """
+    """Return the style of a series by its number; styles differ in grey, too."""
     return {
         "color": SERIES[index % len(SERIES)],
         "marker": MARKERS[index % len(MARKERS)],

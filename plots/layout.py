@@ -111,9 +111,7 @@ def cell_texts(cell: Cell, quantities: Sequence[str], shared: Collection[str]) -
 
 
 def chosen(names: str, results: Sequence[Result]) -> tuple[str, ...]:
-    """Split a list with commas. Raises StoreError for an unknown name: also numbers that these
-    programs printed are known.
-    """
+    """Split a list with commas; programs' numbers are known, too. Raises StoreError for others."""
     wanted = tuple(dict.fromkeys(map(str.strip, names.split(","))))
     known = dict.fromkeys((*QUANTITIES, "loss"))
     for result in results:

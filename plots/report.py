@@ -94,9 +94,7 @@ class Page:
 
 
 def render(source: PlotSource, now: datetime, *, failed: Failed = stop) -> str:
-    """Return the whole page; it names parts that fail, and `failed` is called for each. Raises
-    StoreError when nothing is found.
-    """
+    """Return the whole page; `failed` is called for each part that fails. Raises StoreError."""
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     templates = Templates(

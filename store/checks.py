@@ -138,9 +138,7 @@ def _foreign_keys(path: Path) -> Iterator[Finding]:
 
 
 def _invalid_cells(path: Path, table: sa.Table) -> _Problems:
-    """Find cells that the conditions of their table refuse: SQLite's check does not look at them in
-    a database that is opened for reading alone.
-    """
+    """Find cells that conditions refuse: SQLite's check passes them over when it reads alone."""
     key = next(iter(table.primary_key)).name
     with closing(connect_read_only(path)) as connection:
         for column in table.columns:

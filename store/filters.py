@@ -238,9 +238,7 @@ def single(asked: Filter) -> str:
 
 
 def pattern(asked: Filter) -> str:
-    """Return a regular expression for `*` (any characters) and `?` (one character), which Python,
-    SQLite and PostgreSQL read alike.
-    """
+    """Return a regular expression for `*` and `?`, which all our databases read alike."""
     if len(asked.value) > _LONGEST_PATTERN:
         raise StoreError(f"{asked}: wanted a pattern of {_LONGEST_PATTERN} characters or fewer")
     literal = re.escape(asked.value).replace(r"\*", ".*").replace(r"\?", ".")

@@ -63,9 +63,7 @@ class PostgresDatabase:
         return _shown(self._url)
 
     def is_made(self) -> bool:
-        """Say whether its tables are there. Raises StoreError when another program or another
-        version of scalemark made them.
-        """
+        """Say whether its tables are there. Raises StoreError for those of another version."""
         own = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         with self._connected() as connection:
             tables = set(connection.scalars(sa.text(own)))

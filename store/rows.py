@@ -1,6 +1,4 @@
-"""Inserts rows inside the caller's transaction: attempts that have ended, with their machines, and
-figures that others measured.
-"""
+"""Inserts attempts with their machines, and others' figures, inside the caller's transaction."""
 
 import hashlib
 import json

@@ -332,9 +332,7 @@ class ReadOtherwiseError(StoreError):
 
 
 def refuse_other_readings(connection: sa.Connection, specs: Iterable[TrialSpec]) -> None:
-    """Raise ReadOtherwiseError where a trial has numbers that were read another way than its spec
-    says: numbers of two readings are never mixed.
-    """
+    """Raise ReadOtherwiseError where a trial's numbers were read another way than its spec says."""
     from store.database import own_command  # here, because that module needs this one
 
     programs = {spec.trial_id: spec for spec in specs if spec.read}

@@ -51,9 +51,7 @@ class NewSweep:
 
 
 class Writer:
-    """Opens sweeps. Raises StoreError from every method when the database cannot be written, with
-    what to do.
-    """
+    """Opens sweeps. All methods raise StoreError, with what to do, where nothing can be written."""
 
     def __init__(self, url: str) -> None:
         self.engine = open_for_writing(url)

@@ -153,9 +153,7 @@ class Ranking:
 
     @property
     def standings(self) -> list[tuple[Candidate, Behind | None, str]]:
-        """All candidates, the highest score first within each kind, each with its distance and a
-        word for its standing.
-        """
+        """All candidates, by kind and score, each with its distance and its standing in a word."""
         standings: list[tuple[Candidate, Behind | None, str]] = [(self.top, None, "best")]
         for word, kind in (
             ("tie", self.tied),

@@ -115,9 +115,7 @@ def _print(
 
 
 def _title(side: ComparedSide, names: Sequence[str]) -> str:
-    """Return how the user called a side, with what distinguishes it from the other: its software,
-    or axes that the user did not name.
-    """
+    """Return how the user called a side, with the software or axes that tell it from the other."""
     if len(set(names)) != 1 or all(word in side.text for word in names[0].split()):
         return side.text
     if names[0].startswith(side.text):

@@ -1,6 +1,4 @@
-"""`scaling`: how many GPUs are worth using, and which strategy leads where: the curve of each
-strategy, where it stops paying, and its words.
-"""
+"""`scaling`: how many GPUs are worth using, and which strategy leads where, in words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -410,9 +410,7 @@ def _compute(axes: Axes, place: Environment) -> Changes:
 
 
 def _fewer_calls(axes: Axes, place: Environment) -> Changes:
-    """Yield more steps in a call, but where several GPUs of a process would wait for the host after
-    each of them (docs/gpus.md).
-    """
+    """Yield more steps in a call, unless several GPUs of a process would wait (docs/gpus.md)."""
     update = abilities.VARIABLE_UPDATES.get(axes.get("variable_update", ""))
     is_alone = axes.get("num_gpus", 1) == 1 or (update is not None and update.is_of_one_host)
     can_gain = is_alone or place.device_kind is not DeviceKind.GPU

@@ -94,9 +94,7 @@ def write_probe(probe: Probe) -> Path:
 
 
 def prepare_probes() -> Path:
-    """Make the folder, and return it. Raises OSError where it cannot be written to, and
-    RuntimeError for a user without a home.
-    """
+    """Make the folder, and return it. Raises OSError; RuntimeError for a user without a home."""
     folder = cache_folder() / _PROBES
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):

@@ -92,9 +92,7 @@ NONE = Interpreter(path="", python="", packages={}, imported=())
 
 
 def place_elsewhere(words: Sequence[str]) -> str:
-    """Return the program of a command whose own command runs with the packages of another place,
-    as of a container; empty without one.
-    """
+    """Return what runs a command elsewhere, as a container's engine; empty without one."""
     for index, word in enumerate(words[:MOST_WORDS]):
         name = Path(word).name
         if word.startswith("--container-image"):  # of `srun`

@@ -303,9 +303,7 @@ def _places(
 
 
 def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
-    """Return the folder it runs in, which may hold modules of a script below it; of a script that
-    is elsewhere its own folder.
-    """
+    """Return the folder it runs in, if that holds its script; else the folder of the script."""
     script = next(scripts(words, folder), None)
     if script is None:
         return folder

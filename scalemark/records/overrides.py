@@ -110,9 +110,7 @@ def _others(spec: trial.TrialSpec) -> Iterator[str]:
 
 
 def _added(name: str, value: object) -> str:
-    """Return the override that adds a free axis. A variable may be null, and is text anyway, for
-    which a whole number needs no quotes.
-    """
+    """Return the override that adds a free axis. A whole number needs no quotes in a variable."""
     if is_env_variable(name):
         if value is None:
             return f"+{name}=null"

@@ -316,9 +316,7 @@ class RetiredAxisError(ValueError):
 
 
 def named(values: object) -> dict[str, Any]:
-    """Return the values of a spec by their names. Raises ValueError for missing axes, and for
-    unknown ones, with the nearest known name.
-    """
+    """Return the values of a spec by name. Raises ValueError for missing and unknown axes."""
     if not isinstance(values, dict):
         raise ValueError(
             f"not a trial spec: found {type(values).__name__}, wanted an object of axes"

@@ -252,9 +252,7 @@ def _ends_a_path(match: re.Match[str]) -> bool:
 
 
 def _is_named_secret(match: re.Match[str]) -> bool:
-    """Return whether a name or flag is that of a secret: `db_pass` is, while `warm_up_pass`,
-    `passes` and "2 tests pass: a" are not.
-    """
+    """Return whether a name is of a secret: `db_pass` is, `warm_up_pass` and `passes` are not."""
     if _ends_a_path(match):
         return False
     name = match["name"] or match["flag"]

@@ -217,9 +217,7 @@ def _scatter(
 
 
 def owners_of(sizes: Sequence[float], num_owners: int) -> list[int]:
-    """Return the owner of each variable: the one with the fewest bytes so far, which is
-    tf_cnn_benchmarks' rule.
-    """
+    """Return the owner of each variable: the one with the fewest bytes so far."""
     load = [0.0] * num_owners
     owners = []
     for size in sizes:

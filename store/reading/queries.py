@@ -259,9 +259,7 @@ def check_sweep(connection: sa.Connection, sweep: str) -> None:
 
 @contextmanager
 def queried(engine: sa.Engine, sql: str) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
-    """Yield columns and rows of any statement that only reads, row by row. Raises StoreError for
-    others, and with what is wrong in the SQL.
-    """
+    """Yield columns and rows of a statement that only reads. Raises StoreError for others."""
     with reading(engine) as connection:
         try:
             # a cursor on PostgreSQL's side takes one statement, and no other than one that reads

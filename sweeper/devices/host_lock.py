@@ -204,9 +204,7 @@ class HostLock(Lock):
 
 
 def open_lock(folder: Path, name: str) -> int:
-    """Open the file of a lock, and make it and its folder where they are missing. Raises OSError,
-    also for a link in the place of either.
-    """
+    """Open the file of a lock, made with its folder if missing. Raises OSError, also for a link."""
     try:
         folder.mkdir(parents=True)
         folder.chmod(_FOLDER_MODE)  # whatever the umask says

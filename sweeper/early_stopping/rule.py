@@ -130,9 +130,7 @@ def _out_of_race(
 def _why_out(
     leader: Contender, rival: Contender, spread: Spread, look: int, level: float, most_repeats: int
 ) -> str:
-    """Say why the rival is out: it would lead after all repeats with a probability below `level`.
-    Return nothing if it is not.
-    """
+    """Say why the rival is out: it would lead with a probability below `level`; else nothing."""
     # the variance of one process rests on all repeats there are, whatever the look
     own = Spread.sum((Spread.of(leader.speeds), Spread.of(rival.speeds)))
     variance, freedom = variance_of(own, spread.without(own))

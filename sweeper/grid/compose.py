@@ -1,6 +1,4 @@
-"""Expands overrides into the cells of a grid, and composes each cell: by Hydra once per combination
-of groups, then values on a copy.
-"""
+"""Expands overrides into cells, and composes each: by Hydra once per groups, then on a copy."""
 
 import copy
 import itertools

@@ -88,9 +88,7 @@ def reason_of(text: str) -> str:
 
 
 def read_rules(texts: Sequence[str], free: Collection[str] = ()) -> list[Rule]:
-    """Read rules of a grid with these free axes. Raises SweepRefusedError for what is no rule,
-    naming the nearest axis or value.
-    """
+    """Read rules of a grid with these free axes. Raises SweepRefusedError, with near names."""
     rules = []
     known = {*_TYPES, *map(free_axes.bare_name, free)}
     for text in texts:

@@ -147,9 +147,7 @@ def next_value(search: ValueSearch, ran: Mapping[int, bool], num_left: int) -> i
 
 
 def next_doubled(search: ValueSearch, ran: Mapping[int, bool], gains: bool) -> int | None:
-    """Return the value that a search for the best tries next: about twice the last one that ran,
-    while that gains and nothing failed.
-    """
+    """Return what a search for the best tries next: about twice the last, while that gains."""
     if ran and (not gains or not all(ran.values())):
         return None
     least = 2 * max(ran, default=0)

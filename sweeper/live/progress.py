@@ -150,9 +150,7 @@ class Progress:
             self._go_quiet()
 
     def _go_quiet(self) -> None:
-        """Print no more: the terminal was closed, or the reader of our lines has gone. The sweep
-        goes on, and its results are in the database.
-        """
+        """Print no more, as nobody reads it. The sweep goes on, and its results are stored."""
         self.is_live = False
         silence(sys.stderr)
         if sys.stdout.isatty():

@@ -1,6 +1,4 @@
-"""Makes the folders of a sweep and of its attempts, reads what attempts left in them, and records
-what killed orchestrators had finished.
-"""
+"""Makes run folders, reads what attempts left in them, and records what killed loops finished."""
 
 import errno
 import itertools

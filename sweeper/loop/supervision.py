@@ -133,9 +133,7 @@ class Heartbeat:
             self._beat()
 
     def write(self, write: Callable[[], Value]) -> Value:
-        """Try again for minutes while another program keeps the database locked, or its server is
-        away. Raises StoreError after that.
-        """
+        """Try again for minutes while the database is locked or away; then raise StoreError."""
         tries_left = {LockedError: LOCKED_TRIES, AwayError: AWAY_TRIES}
         while True:
             try:
