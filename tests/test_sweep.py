@@ -597,14 +597,12 @@ def _goes_on(run_dir: Path) -> bool:
 
 WRONG = [
     (["model=resnet51"], "did you mean resnet50?"),
-    (["-m", "model=resnet50,resnet51"], "did you mean resnet50?"),
     (["num_gpu=2"], "did you mean num_gpus?"),
     (
         ["-m", "model=trivial,vgg16", "sweep.repeat=2"],
         "sweep has no setting repeat; did you mean repeats?",
     ),
     (["++num_gpu=2"], "did you mean num_gpus?"),
-    (["all_reduce=ncll"], "did you mean nccl?"),
     (["experiment=quik"], "did you mean quick?"),
     (
         ["model=resnet50", "model=vgg16"],
@@ -623,15 +621,12 @@ WRONG = [
     ([f"command={'n' * 300}", "read=metric"], "no such program in PATH"),
     ([f"command={'n' * 300}/n", "read=metric"], "found a name of 300 characters"),
     ([f"command=python3 {'n' * 300}.py", "read=metric"], "is not there; wanted a script"),
-    (["num_gpus=0"], "num_gpus=0: wanted 1 or more"),
-    (["num_gpus=1..4"], "wanted a whole number"),
     (["repeats=3"], "repeats: no such axis; write the setting sweep.repeats=3"),
     (["name=night"], "write the setting sweep.name=night"),
     (["db=x.db"], "write the setting store.url=x.db"),
     (["--db", "x.db"], "write store.url=VALUE"),
     (["--sweep.repeats=3"], "write sweep.repeats=3"),
     (["data=/my/data"], "data=/my/data: no such data; Choices: digits"),
-    (["model=resnet34"], "did you mean resnet50? Choices: alexnet"),
     (["precision=half"], "Choices: auto, bf16, fp16, fp32, tf32"),
     (["optimizer=lion"], "Choices: adam, adamw, momentum, rmsprop, sgd"),
     (["from=abcd"], "run a sweep first, or name another with store.url=FILE"),
@@ -654,7 +649,6 @@ WRONG = [
     (["model", "x"], "model: cannot be read; wanted AXIS=VALUE"),
     (["strategy=nccl"], "did you mean sharded_nccl or replicated_nccl or distributed_nccl?"),
     (["strategy=replicated"], "did you mean variable_update=replicated?"),
-    (["strategy=ddp"], "here it is called process_per_gpu_nccl"),
     (["strategy=Mirrored"], "did you mean mirrored?"),
     (["strategy=MirroredStrategy"], "did you mean mirrored?"),
     (["strategy=ps"], "did you mean ps_cpu or ps_gpu or distributed_ps?"),

@@ -169,12 +169,6 @@ def test_a_variable_that_is_an_axis_is_in_the_programs_environment_and_recorded(
     assert recorded["variables"]["NCCL_ALGO"] == "Ring"  # what the whole sweep inherits
 
 
-def test_numbers_of_one_gpu_are_added_up():
-    command = script("for n in range(20): print(f'step {n} rate 10')")
-    result, _ = run(spec_of(command, items_per_step="num_gpus", per_gpu=True))
-    assert result.measurement.throughput == pytest.approx(20)
-
-
 @pytest.mark.parametrize(
     ("lines", "per_gpu", "by"),
     [
@@ -309,16 +303,6 @@ def test_one_number_beside_steps_that_nothing_times_says_both():
             "out of GPU memory; try a smaller batch",
         ),
         (
-            "sh -c 'echo RESOURCE_EXHAUSTED: Out of memory while trying to allocate; exit 1'",
-            "out_of_memory",
-            "out of memory",
-        ),
-        (
-            "sh -c 'echo \"[rank1]: Watchdog caught collective operation timeout: WorkNCCL\"; kill -ABRT $$'",
-            "hung",
-            "a collective of NCCL did not end in time",
-        ),
-        (
             "sh -c 'ulimit -f 8; exec head -c 99999 /dev/zero > large'",
             "failed",
             r"ended by SIGXFSZ: a file met the limit of its size; raise it \(ulimit -f\)",
@@ -331,9 +315,6 @@ def test_one_number_beside_steps_that_nothing_times_says_both():
         ),
         ("echo step 3", "invalid", "found no number"),
         ("echo step 3 rate nan", "invalid", "found nan where a rate was expected"),
-        ("echo step 3 rate -5", "invalid", "found -5 where a rate was expected"),
-        ("echo step 3 rate 1e308", "invalid", "found 1e308 where a rate was expected"),
-        ("printf 'step 1 rate 1e308\n%.0s' 1 2 3", "invalid", "found 1e308 where a rate"),
     ],
 )
 def test_a_program_that_measures_nothing_says_why(command, outcome, message):
@@ -410,21 +391,6 @@ def test_a_loss_that_is_no_number_makes_the_numbers_invalid():
     assert (result.outcome, result.verdict) == ("invalid", "invalid")
     assert result.message == "the loss is not finite in 20 lines"
     assert result.measurement.throughput == pytest.approx(10), "it is kept as evidence"
-
-
-def test_a_metric_that_changes_its_name_half_way_is_told_of():
-    command = script(
-        """
-        import time
-        for n in range(40):
-            time.sleep(0.005)
-            print(f"step {n} {'rate' if n < 20 else 'speed'} 100")
-        """
-    )
-    result, _ = run(spec_of(command, items_per_step="1"))
-    assert result.outcome == "completed"
-    assert result.verdict == "suspect"
-    assert "has its output changed?" in result.verdict_reasons[0]
 
 
 def test_a_program_has_the_memory_and_the_cores_of_its_placement():

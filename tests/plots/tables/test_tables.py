@@ -132,10 +132,6 @@ def test_0_throughput_divide_nothing(plots, form):
     [
         (("--rows", "modle"), "modle: no such axis; did you mean model?"),
         (("--columns", "num_gpus,num_gpus"), "num_gpus: wanted down or across, once"),
-        (
-            ("--format", "pdf"),
-            "pdf: no such format; there are csv, json, markdown, terminal, tidy",
-        ),
         (("--show", "speedup"), "speedup: no such quantity; did you mean speed-up?"),
         (("--show", ""), "an empty name: no such quantity; there are throughput, interval"),
         (("modle=resnet50",), "modle: no such filter; did you mean model?"),
