@@ -687,7 +687,7 @@ def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
         return ""
     for word in words[:MOST_WORDS]:
         name = Path(word).name
-        if PYTHON.fullmatch(name) or name.endswith(".py") or name in RUNNERS:
+        if PYTHON.fullmatch(name) or name.endswith(SCRIPTS) or name in (*RUNNERS, "make"):
             return (
                 "the Python that runs it was not found, so its packages are not known; name the "
                 "interpreter in the command, or set sweep.rerun=true after an upgrade"

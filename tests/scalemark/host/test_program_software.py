@@ -106,6 +106,9 @@ def test_what_a_runner_runs_is_the_software_of_a_program():
     assert gone["python"] == ""
     assert doubt(words, gone).startswith("the Python that runs it was not found")
     assert doubt(["./train", "4"], gone) == "", "a program without Python has no packages"
+    make("launch.sh", "uv run -q train.py\n")
+    launched = describe(["bash", "launch.sh"], Path.cwd(), variables)
+    assert doubt(["bash", "launch.sh"], launched) == doubt(words, gone)
 
 
 def test_it_is_asked_again_when_a_package_was_installed():
