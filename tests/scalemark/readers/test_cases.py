@@ -100,7 +100,7 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 | 10{n}.5 img/s/GPU | 81{n}.0 img/s", [811, 812, 813], None),
     ("step {n}: 51{n} samples/s on this GPU, 408{n} samples/s on all 8 GPUs", [4081, 4082, 4083], None),
     # of videos and queues, of one step or of several, and epochs beside steps
-    ("step {n} loss 2.{n} video fps=25", [], None),
+    ("step {n}0 loss 2.{n} fps 24", [], None),
     ("clip{n}.mp4 fps=25 step {n} loss 2.1", [], None),
     ("step {n} queue throughput 340{n} samples/s", [], None),
     ("step {n}00 loss 2.1 time 10.{n}s", [], None),
