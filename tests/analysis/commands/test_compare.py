@@ -351,33 +351,15 @@ def test_a_side_that_shared_its_host_is_noted_once(compared):
 @pytest.mark.parametrize(
     ("sides", "message"),
     [
-        (
-            ("strategy=ps_cpu", "strategy=ps_cpu"),
-            "strategy=ps_cpu on both sides: nothing to compare; name what differs",
-        ),
-        (
-            ("strategy=replicated_none", "all_reduce=none num_gpus=1"),
-            "the same attempts on both sides; name what differs",
-        ),
-        (
-            ("strategy=replicated_none", "strategy=ps_gpu"),
-            "B: r.db: no attempt is like strategy=ps_gpu; did you mean strategy=ps_cpu? see scalemark list",
-        ),
-        (
-            ("strategi=ps_cpu", "strategy=ps_gpu"),
-            "strategi: no such filter; did you mean strategy?",
-        ),
+        (("strategy=ps_cpu", "strategy=ps_cpu"), "strategy=ps_cpu on both sides: nothing to compare; name what differs"),
+        (("strategy=replicated_none", "all_reduce=none num_gpus=1"), "the same attempts on both sides; name what differs"),
+        (("strategy=replicated_none", "strategy=ps_gpu"), "B: r.db: no attempt is like strategy=ps_gpu; did you mean strategy=ps_cpu? see scalemark list"),
+        (("strategi=ps_cpu", "strategy=ps_gpu"), "strategi: no such filter; did you mean strategy?"),
         (("ffff", "strategy=ps_gpu"), "ffff: no attempt, trial or sweep"),
-        (
-            ("strategy=replicated_none", "strategy=ps_cpu"),
-            "no setting in common; the closest differ in batch_size (A 2, B 16): name it on both sides, as 'strategy=replicated_none batch_size=2' 'strategy=ps_cpu batch_size=16', or run the rest",
-        ),
-        (
-            (*SIDES, "--origin", "published"),
-            "published figures have no repeats to compare by",
-        ),
+        (("strategy=replicated_none", "strategy=ps_cpu"), "no setting in common; the closest differ in batch_size (A 2, B 16): name it on both sides, as 'strategy=replicated_none batch_size=2' 'strategy=ps_cpu batch_size=16', or run the rest"),
+        ((*SIDES, "--origin", "published"), "published figures have no repeats to compare by"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_compared_is_refused_with_the_way_out(compare, sides, message):
     fill("r.db", [(small(), 100.0), (small(batch_size=16, **PS), 100.0)])
     ended = compare(*sides, "--db", "r.db")
