@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
@@ -77,8 +78,6 @@ def reach_of_sum(
     Cochran and Cox, which is never too small.
     """
     total = math.fsum([error for error, _ in errors])
-    if total == 0:
-        return 0.0
     quantile = log_quantile(freedom_of_sum(errors), level)
     if lean:
         weighted = [error * math.exp(log_quantile(free, level)) for error, free in errors]
@@ -146,12 +145,13 @@ def _power(log: float) -> float:
 
 @lru_cache(maxsize=150_000)  # in a table the fastest is compared with all others
 def _of_logarithms(measured: tuple[float, ...]) -> tuple[float, float]:
-    """Return mean and variance.
-
-    `statistics` would work with fractions, and take a second for thousands of tables' cells.
-    """
+    """Return mean and variance; equal repeats are rounded, and more of them say no more."""
     logs = [math.log(value) for value in measured]
-    return math.fsum(logs) / len(logs), _squares(logs) / (len(logs) - 1)
+    mean = math.fsum(logs) / len(logs)
+    if len(set(measured)) > 1:
+        return mean, _squares(logs) / (len(logs) - 1)
+    places = int(Decimal(repr(measured[0])).normalize().as_tuple().exponent)
+    return mean, len(logs) * (10.0 ** min(0, places) / measured[0]) ** 2 / 12
 
 
 PRIOR_DEVIATION = 0.03
