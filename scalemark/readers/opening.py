@@ -144,7 +144,7 @@ class _Cleaned(Reader):
             self.rated_ranks.add(rank)
         if is_left_out:
             return None
-        if reading:
+        if reading and reading != Reading(metrics=reading.metrics):
             self._rank, self._has_told = rank, True
         return reading
 

@@ -108,7 +108,8 @@ class PatternReader(Reader):
         is_alone = "total" in given or "items_per_step" in given
         if self._awaited and not is_alone and not self._awaited & given.keys():
             self._waiting |= given
-            return None
+            others = {name: text for name, text in given.items() if name != "loss"}
+            return Reading(metrics=metrics) if (metrics := fields.metrics_of(others)) else None
         reading = self._fields.reading(self._waiting | given)
         self._waiting = {}
         if reading is None:
@@ -121,9 +122,8 @@ class PatternReader(Reader):
 create = PatternReader
 
 
-# Python's `re` tries alternatives until one fits: of a repeat within a repeat, as `(a+)+$`, so many
-# that a line of fifty characters takes longer than the training. A pattern sees the begin of a
-# line, and a timer ends what still takes too long.
+# With a repeat within a repeat, as `(a+)+$`, a line of fifty characters takes longer than the
+# training. A pattern sees the begin of a line, and a timer ends what still takes too long.
 MOST_CHARACTERS = 2_000
 MOST_S = 1.0
 

@@ -16,13 +16,9 @@ def read(pattern: str, *lines: str) -> list[Reading]:
 
 
 def test_one_group_is_the_throughput():
-    assert read("images/sec: ([0-9.]+)", "images/sec: 46.7 +/- 0.4", "loss 3") == [
+    assert read("a:images/sec: ([0-9.]+)", "a:images/sec: 46.7 +/- 0.4", "loss 3") == [
         Reading(throughput=46.7)
     ]
-
-
-def test_a_colon_belongs_to_the_pattern():
-    assert read("a:b: (.*)", "a:b: 1,234.5") == [Reading(throughput=1234.5)]
 
 
 def test_names_say_what_the_groups_are():
@@ -226,6 +222,13 @@ def test_an_evaluation_within_an_epoch_has_another_length():
     pattern = r"\[(?P<epoch>\d+)\]\[(?P<step>\d+)/(?P<epoch_steps>\d+)\]"
     lines = ("[1][5/10]", "[1][10/10]", "[1][20/40]", "[1][40/40]", "[2][5/5]", "[3][1/10]")
     assert [one.step for one in read(pattern, *lines)] == [5, 10, 15, 16]
+
+
+def test_a_number_on_a_line_of_its_own_is_read_also_after_the_last_step():
+    lines = ("[rank0]: acc 0.5", "[rank1]: step 1 512", "[rank1]: acc 0.9")
+    pattern = r"step (?P<step>\d+) (?P<throughput>\d+)|acc (?P<acc>\S+)"
+    assert [reading.step for reading in read(pattern, *lines)] == [None, 1, None]
+    assert read(pattern, *lines)[-1] == Reading(metrics={"acc": 0.9})
 
 
 def test_a_step_without_a_rate_is_a_reading():
