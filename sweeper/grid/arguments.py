@@ -106,15 +106,15 @@ def with_program(arguments: Sequence[str]) -> list[str]:
 def with_expressions(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with quotes around expressions, whose brackets Hydra would refuse.
 
-    These are a rule of sweep.exclude without a list around it, axes that are derived, and searches
-    as max(8,512,8). Refs are quoted, too: HEAD~1, or a commit that reads as a number.
-    strategy=all is a list of all that one host can run.
+    These are a rule of sweep.exclude without a list around it, axes that are derived, searches as
+    max(8,512,8), and refs, as HEAD~1. strategy=all is a list of all that one host can run.
     """
     quoted = []
     for argument in arguments:
         name, _, text = argument.partition("=")
-        if name == "sweep.exclude" and text and text[0] not in "['\"":
-            argument = f"{name}=[{exact_value(text)}]"
+        if name == "sweep.exclude" and text and text[0] != "[":
+            rule = text if text[0] in "'\"" else exact_value(text)
+            argument = f"{name}=[{rule}]"
         elif SEARCH.fullmatch(text) or (
             name.lstrip("+").startswith(PREFIX) and "(" in text and expression.is_computed(text)
         ):

@@ -214,6 +214,10 @@ def test_a_search_without_bounds_is_no_text_of_a_program(given):
         check_forms([f"+axes.mb={text}"])
 
 
+def test_a_rule_in_quotes_needs_no_list():
+    assert with_expressions(["sweep.exclude='a > 1'"]) == ["sweep.exclude=['a > 1']"]
+
+
 def test_all_strategies_are_those_of_one_host_that_share_what_they_learn():
     (argument,) = with_expressions(["strategy=all"])
     chosen = argument.removeprefix("strategy=").split(",")
