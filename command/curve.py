@@ -492,10 +492,13 @@ class PrintedNumbers:
             self._take(reading, arrival_s)
 
     def read_files(self, folder: Path, started_s: float, ended_s: float, epoch_s: float) -> None:
-        """Take what the program left in its run folder, where its lines reported no steps.
+        """Take what its last lines said, and where no lines reported steps, what the program left
+        in its run folder.
 
         1970 began at `epoch_s` of the monotonic clock. Raises ReadError.
         """
+        for reading in self._reader.at_end():
+            self._take_metrics(reading)
         if self.curve.points:
             return
         self.is_file = True

@@ -59,6 +59,10 @@ class Reader(ABC):
     def read_line(self, line: str) -> Reading | None:
         """Return what a line says; None: nothing. Raises ReadError where a pattern takes long."""
 
+    def at_end(self) -> Iterator[Reading]:
+        """Yield what the last lines say, which no line of a rate followed."""
+        return iter(())
+
     def read_files(self, folder: Path) -> Iterator[Reading]:
         """Yield what the files say that the program left in its run folder once it has ended."""
         return iter(())
@@ -147,6 +151,9 @@ class _Cleaned(Reader):
         if reading and reading != Reading(metrics=reading.metrics):
             self._rank, self._has_told = rank, True
         return reading
+
+    def at_end(self) -> Iterator[Reading]:
+        return self._readers[self._rank].at_end()
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         return self._readers[self._rank].read_files(folder)

@@ -97,6 +97,15 @@ def test_times_that_fit_the_clock_are_believed():
     assert found.measurement.throughput_low is None  # a time that never changes has no spread
 
 
+def test_a_loss_after_the_last_rate_counts(tmp_path):
+    lines = []
+    for step in range(1, 6):
+        lines += [(step, f"loss {8 / step:.1f}"), (step, f"step {step} rate 10")]
+    read = r"regex:loss (?P<loss>[\d.]+)|step (?P<step>\d+) rate (?P<throughput>[\d.]+)"
+    found = measured(read, [*lines, (6, "loss 0.5")], files=tmp_path).measurement
+    assert (found.first_loss, found.last_loss) == (8.0, 0.5)
+
+
 def test_rates_that_never_change_are_no_doubt():
     """A bug: the rounding of their sums was taken for steps that vary too much."""
     lines = [(0.02 * step, f"step {step} rate 800.00") for step in range(1, 301)]

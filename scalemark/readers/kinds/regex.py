@@ -11,6 +11,7 @@ step=(?P<step>[0-9]+)|tok/s=(?P<throughput>[0-9.]+)              the step stands
 import re
 import signal
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -117,6 +118,10 @@ class PatternReader(Reader):
             return None
         of_line = frozenset(words_of(re.sub(NUMBER, " ", match.string)))
         return replace(reading, line_words=of_line)
+
+    def at_end(self) -> Iterator[Reading]:
+        if "loss" in self._waiting:
+            yield Reading(metrics=fields.metrics_of({"loss": self._waiting["loss"]}))
 
 
 create = PatternReader
