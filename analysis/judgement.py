@@ -147,8 +147,6 @@ def more_repeats(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -
     if min(nums) < 2 or difference < 1e-9:
         return None
     variances = log_variance(a), log_variance(b)
-    if not any(variances):
-        return 0
     for more in range(MOST_WORTH_IT + 1):
         if power((nums[0] + more, nums[1] + more), difference, variances, level) >= POWER:
             return more

@@ -148,7 +148,7 @@ def _of_logarithms(measured: tuple[float, ...]) -> tuple[float, float]:
     """Return mean and variance; equal repeats are rounded, and more of them say no more."""
     logs = [math.log(value) for value in measured]
     mean = math.fsum(logs) / len(logs)
-    if len(set(measured)) > 1:
+    if len(set(logs)) > 1:
         return mean, _squares(logs) / (len(logs) - 1)
     places = int(Decimal(repr(measured[0])).normalize().as_tuple().exponent)
     return mean, len(logs) * (10.0 ** min(0, places) / measured[0]) ** 2 / 12

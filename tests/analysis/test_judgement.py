@@ -170,6 +170,8 @@ def test_a_single_run_of_a_side_has_no_interval():
 def test_equal_repeats_are_as_uncertain_as_the_last_place_that_was_printed():
     assert relation([13.0] * 3, [12.0] * 3) is Relation.TIE  # may be 12.6 and 12.4
     assert ratio([13.001] * 3, [12.001] * 3).high == pytest.approx(1.0833, rel=1e-3)
+    beside = math.nextafter(13.0, 14.0)  # whose logarithm is the same
+    assert interval([13.0, beside]) == interval([13.0, 13.0])
 
 
 def test_steps_that_resemble_their_neighbors_tell_less():
