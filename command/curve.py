@@ -488,7 +488,7 @@ class PrintedNumbers:
         if says_memory_ran_out(line):
             self.ran_out = line
         if reading := self._reader.read_line(line):
-            self._num_read += 1
+            self._num_read += not reading.is_of_metrics
             self._take(reading, arrival_s)
 
     def read_files(self, folder: Path, started_s: float, ended_s: float, epoch_s: float) -> None:

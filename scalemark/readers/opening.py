@@ -45,6 +45,11 @@ class Reading:
     def has_rate(self) -> bool:
         return self.throughput is not None or self.step_s is not None
 
+    @property
+    def is_of_metrics(self) -> bool:
+        """Return whether it has nothing but numbers beside the speed."""
+        return self == Reading(metrics=self.metrics)
+
 
 class Reader(ABC):
     """Reads the output of one kind of program. It keeps state: use a new one for each attempt."""
@@ -148,7 +153,7 @@ class _Cleaned(Reader):
             self.rated_ranks.add(rank)
         if is_left_out:
             return None
-        if reading and reading != Reading(metrics=reading.metrics):
+        if reading and not reading.is_of_metrics:
             self._rank, self._has_told = rank, True
         return reading
 

@@ -106,6 +106,15 @@ def test_a_loss_after_the_last_rate_counts(tmp_path):
     assert (found.first_loss, found.last_loss) == (8.0, 0.5)
 
 
+def test_lines_without_a_speed_hide_no_rank():
+    read = r"regex:acc (?P<acc>[\d.]+)|step (?P<step>\d+) rate (?P<throughput>[\d.]+)"
+    printed = PrintedNumbers(spec_of("true", read, num_gpus=2), open_reader(read))
+    for step in range(1, 6):
+        for line in ("acc 0.5", f"step {step} rate 10") * 2:
+            printed.take_line(line, step)
+    assert printed.rated_by == "each step is printed 2 times, as by 2 ranks"
+
+
 def test_rates_that_never_change_are_no_doubt():
     """A bug: the rounding of their sums was taken for steps that vary too much."""
     lines = [(0.02 * step, f"step {step} rate 800.00") for step in range(1, 301)]
