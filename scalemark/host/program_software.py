@@ -382,6 +382,13 @@ def scripts(words: Sequence[str], folder: Path, yielded: set[Path] | None = None
                     yield from scripts(line, folder, yielded)
 
 
+def texts_of_scripts(words: Sequence[str], folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the scripts of a command line that can be read, each with its text."""
+    for script in scripts(words, folder):
+        if os.access(script, os.R_OK):
+            yield script, script.read_text(encoding="utf-8", errors="replace")
+
+
 def _lines_of(script: Path, folder: Path) -> Iterator[Sequence[str]]:
     """Yield the commands of a shell script, or of make's, as the words of each."""
     for line in re.split(r"[\n;&|]+", _filled_text(script, folder)):

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
-from scalemark.host.program_software import scripts
+from scalemark.host.program_software import texts_of_scripts
 from scalemark.program import template
 from scalemark.records.axes import INHERITED, AxisValue, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
@@ -259,9 +259,9 @@ def _threads_differ(specs: Sequence[TrialSpec]) -> bool:
         if spec.command not in texts:
             words = template.software_words(spec)
             parts = [spec.command]
-            for script in scripts(words, Path.cwd()):
-                if script.suffix != ".py" and os.access(script, os.R_OK):
-                    parts.append(script.read_text(encoding="utf-8", errors="replace"))
+            for script, text in texts_of_scripts(words, Path.cwd()):
+                if script.suffix != ".py":
+                    parts.append(text)
             texts[spec.command] = "\n".join(parts)
         text = texts[spec.command]
         is_set = _THREADS in text or f"env.{_THREADS}" in dict(spec.free)

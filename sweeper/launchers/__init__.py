@@ -96,9 +96,8 @@ def _refuse_variables(spec: TrialSpec) -> None:
     and nothing there sets it.
     """
     texts = [spec.command]
-    for script in program_software.scripts(template.software_words(spec), Path.cwd()):
-        if os.access(script, os.R_OK):
-            texts.append(script.read_text(encoding="utf-8", errors="replace"))
+    words = template.software_words(spec)
+    texts += (text for _, text in program_software.texts_of_scripts(words, Path.cwd()))
     found = dict(sorted(_AXIS_VARIABLE.findall("\n".join(texts))))  # whether one is set, last
     # its own shell fills these in before what it sets
     found |= {name: "" for name, equals in _AXIS_VARIABLE.findall(spec.command) if not equals}
