@@ -411,14 +411,15 @@ def naming_axes(trials: Sequence[Mapping[str, object]]) -> list[tuple[str, ...]]
     for axes in programs:
         for name, of_name in values[axes["model"]].items():
             of_name.add(str(axes.get(name)))
+    varying: dict[object, tuple[str, ...]] = {}
+    for model, of_program in values.items():
+        varying[model] = tuple(name for name, of_name in of_program.items() if len(of_name) > 1)
     naming = []
     for axes in trials:
-        of_program = values[axes["model"]].items()
-        varying = [name for name, of_name in of_program if len(of_name) > 1]
-        own = strategy_axes(axes)
-        if all(map(is_env_variable, varying)):
-            own = tuple(varying)
-        naming.append(tuple(name for name in own if name in varying))
+        named = varying.get(axes["model"], ())
+        if not all(map(is_env_variable, named)):
+            named = tuple(name for name in strategy_axes(axes) if name in named)
+        naming.append(named)
     return naming
 
 
