@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import made_up_results
+from scalemark.host.launch import Launch
 from scalemark.host.program_software import code_of
 from tests.app import run_app
 from tests.conftest import PROJECT
@@ -102,7 +103,8 @@ def test_work_grows_with_the_sources_of_a_program(tmp_path):
             own = f"import sys\nsys.path.insert(0, '../lib{num}')\nfrom shared import part{n}\n"
             (program / f"of_{n}.py").write_text(own)
             (library / "shared" / f"part{n}.py").write_text(f"from shared import part{n + 1}\n")
-        describe = partial(code_of, ["of_0.py"], program, [])
+        launch = Launch(["of_0.py"], program)
+        describe = partial(code_of, launch, [])
         nums.append(num_lines(describe))
         before = describe()
         (library / "shared" / f"part{num - 1}.py").write_text("changed = True\n")

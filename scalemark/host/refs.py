@@ -17,6 +17,8 @@ from typing import Any
 
 from scalemark.host import interpreters, program_software, software
 from scalemark.host.files import cache_folder
+from scalemark.host.launch import Launch
+from scalemark.host.sources import is_source
 from scalemark.records.axes import REF, FreeAxes
 from scalemark.text.wording import did_you_mean
 
@@ -101,7 +103,7 @@ def place_of(
         if not there.is_dir():
             raise RefError(ref, f"that commit has no folder {folder.name}, where you are")
         _refuse_whole_paths(ref, words, folder, top, root)
-        command = program_software.interpreter_command(words, folder, variables)
+        command = Launch(words, folder).interpreter(variables)
         imported = interpreters.interpreter(command, folder, variables).imported
         stack.pop_all()
     path: list[Path] = []
@@ -167,14 +169,14 @@ def doubts(words: Sequence[str], folder: Path, place: RunPlace) -> Iterator[str]
     if not place.ref:
         return
     state = software.checkout(place.checkout)
-    if state and (state.changed or any(map(program_software.is_source, state.untracked))):
+    if state and (state.changed or any(map(is_source, state.untracked))):
         yield f"changes that are not committed in {place.checkout} are not run"
     for word in words[1 : interpreters.MOST_WORDS]:
         name = word.rpartition("=")[2]
         is_here = os.access(folder / name, os.F_OK)  # and not one that is too long for a file
         if name and is_here and not (place.folder / name).exists():
             yield f"{name} is not in {place.ref}; name what git does not know by its whole path"
-    command = program_software.interpreter_command(words, place.folder, place.variables)
+    command = Launch(words, place.folder).interpreter(place.variables)
     answer = interpreters.interpreter(command, place.folder, place.variables)
     if _within(answer.imported, place.folder, place.checkout):
         yield (
@@ -291,7 +293,7 @@ def _check_out(ref: str, top: Path, root: Path, commit: str) -> bool:
         return True
     software.git(root, "reset", "--hard", "--quiet", commit, within_s=_WITHIN_S)
     if state := _state(ref, root):
-        for name in filter(program_software.is_source, state.untracked):
+        for name in filter(is_source, state.untracked):
             (root / name).unlink(missing_ok=True)
     if _is_clean(ref, root, commit):
         return True
@@ -320,4 +322,4 @@ def _is_clean(ref: str, root: Path, commit: str) -> bool:
     state = _state(ref, root)
     if state is None or state.commit != commit:
         return False
-    return not any(map(program_software.is_source, state.untracked))
+    return not any(map(is_source, state.untracked))

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
-from scalemark.host.program_software import texts_of_scripts
+from scalemark.host.launch import Launch
 from scalemark.program import template
 from scalemark.records.axes import INHERITED, AxisValue, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
@@ -259,7 +259,7 @@ def _threads_differ(specs: Sequence[TrialSpec]) -> bool:
         if spec.command not in texts:
             words = template.software_words(spec)
             parts = [spec.command]
-            for script, text in texts_of_scripts(words, Path.cwd()):
+            for script, text in Launch(words, Path.cwd()).scripts.items():
                 if script.suffix != ".py":
                     parts.append(text)
             texts[spec.command] = "\n".join(parts)

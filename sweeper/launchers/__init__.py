@@ -30,6 +30,7 @@ from typing import Any, Protocol, cast
 from conf.schema import Config
 from scalemark.abilities import LAUNCHERS
 from scalemark.host import program_software, refs, software
+from scalemark.host.launch import Launch
 from scalemark.program import template
 from scalemark.records.attempt import PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
 from scalemark.records.machine import Machine
@@ -96,8 +97,7 @@ def _refuse_variables(spec: TrialSpec) -> None:
     and nothing there sets it.
     """
     texts = [spec.command]
-    words = template.software_words(spec)
-    texts += (text for _, text in program_software.texts_of_scripts(words, Path.cwd()))
+    texts += Launch(template.software_words(spec), Path.cwd()).scripts.values()
     found = dict(sorted(_AXIS_VARIABLE.findall("\n".join(texts))))  # whether one is set, last
     # its own shell fills these in before what it sets
     found |= {name: "" for name, equals in _AXIS_VARIABLE.findall(spec.command) if not equals}

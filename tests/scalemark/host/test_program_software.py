@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from scalemark.host.interpreters import NONE, interpreter, interpreter_of
-from scalemark.host.program_software import describe, doubt, interpreter_command
+from scalemark.host.launch import Launch
+from scalemark.host.program_software import describe, doubt
 
 HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
 
@@ -74,7 +75,7 @@ def test_the_interpreter_of_a_script_of_a_shell_is_found(name, text, wanted):
     words = ["make", "train"] if name == "Makefile" else ["bash", name]
     variables = HERE | {"PATH": f"{HERE['PATH']}:{Path('bin').absolute()}"}
     paths = {"own": (str(own),), "path": (str(Path(sys.executable).parent / "python"),)}
-    assert tuple(interpreter_command(words, Path.cwd(), variables)) == paths.get(wanted, ())
+    assert tuple(Launch(words, Path.cwd()).interpreter(variables)) == paths.get(wanted, ())
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from conf.schema import CommandConfig
-from scalemark.host import program_software, software
+from scalemark.host import program_software, software, sources
+from scalemark.host.launch import Launch
 from scalemark.host.program_software import describe, doubt
 
 HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
@@ -248,7 +249,7 @@ def test_a_copy_in_another_folder_is_another_program_unless_git_knows_it(kind, g
 
 @pytest.mark.parametrize("kind", ["checkout", "no git"])
 def test_edited_sources_are_named(kind, given):
-    since = program_software.code_of(WORDS, Path.cwd(), ())[0]["commit"] or "HEAD"
+    since = program_software.code_of(Launch(WORDS, Path.cwd()), ())[0]["commit"] or "HEAD"
     write("mylib/model.py", "layers = 3\n")
     write("README.md", "Train it.\n")
     write("new.py", "")
@@ -260,7 +261,7 @@ def test_edited_sources_are_named(kind, given):
 
 def test_the_settings_of_a_command_are_known():
     names = {each.name for each in fields(CommandConfig)}
-    assert names == {key.decode() for key in program_software.COMMAND_KEYS}
+    assert names == {key.decode() for key in sources.COMMAND_KEYS}
 
 
 def test_what_differs_is_named():
@@ -579,7 +580,7 @@ def test_code_that_cannot_be_known_equals_no_other(monkeypatch):
     write("train.py", "print(1)\n")
     write("model.py", "layers = 2\n")
     write(".git", "gitdir: /nowhere")
-    monkeypatch.setattr(program_software, "_MOST_SOURCES", 1)
+    monkeypatch.setattr(sources, "MOST_SOURCES", 1)
     words = [sys.executable, "train.py"]
     here = key(words)
     assert key(words) == here, "one sweep plans all its trials of a program alike"
@@ -608,7 +609,7 @@ def test_code_counts_behind_data_and_in_deep_folders(monkeypatch):
     for name in ("mylib/model.py", deep, *(f"data/{num}.jpeg" for num in range(30))):
         write(name, "1")
     write("train.py", "import mylib.model, kernels")
-    monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
+    monkeypatch.setattr(sources, "_MOST_ENTRIES", 10)
     for name in ("mylib/model.py", deep):
         before = key([sys.executable, "train.py"])
         write(name, "2")
@@ -623,8 +624,8 @@ def test_data_below_a_script_is_not_looked_through(monkeypatch):
     looked = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
-    monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
-    before = program_software.code_of(["python", "train.py"], Path.cwd(), ())[0]
+    monkeypatch.setattr(sources, "_MOST_ENTRIES", 10)
+    before = program_software.code_of(Launch(["python", "train.py"], Path.cwd()), ())[0]
     assert {path.name for path in looked} == {Path.cwd().name, "data", "pkg", "0"}
     write("pkg/model.py", "layers = 4\n")
-    assert program_software.code_of(["python", "train.py"], Path.cwd(), ())[0] != before
+    assert program_software.code_of(Launch(["python", "train.py"], Path.cwd()), ())[0] != before
