@@ -127,8 +127,9 @@ class Searching:
     def _chosen(self, number: int) -> int:
         search, ran = self.searches[number], self._ran(number)
         value = self._next_value(number)
-        if value is not None and _tried_as(search, value).trial_id in self._tried:
-            return value  # it failed, and not for lack of memory
+        has_failed = value is not None and _tried_as(search, value).trial_id in self._tried
+        if value is not None and has_failed and self._ends[number].get(value):
+            return value  # not for lack of memory; without an end a budget left it out
         least = min(search.specs)
         if search.goal is SearchGoal.BEST:
             speeds = {value: self._speeds(number, value) for value, does in ran.items() if does}
@@ -219,9 +220,11 @@ class Searching:
         elif largest(ran) != max(search.specs):
             why = "no gain" if search.goal is SearchGoal.BEST else "not tried"
         if not ran.get(value):
-            if beyond is None:
-                return ["unknown", "", "", f"{value} failed"]
-            return ["none", "", "", why]
+            if beyond == min(search.specs):
+                return ["none", "", "", why]
+            return ["unknown", "", "", f"{value} {'failed' if ends.get(value) else 'not tried'}"]
+        if beyond is not None and self._next_value(number) is not None:
+            why += ", some between not tried"
         full = self._full[number][value]
         peaks = [end["peak_bytes"] for end in full if end["peak_bytes"]]
         peak = f"{fixed(max(peaks) / 2**30, 2)} GiB" if peaks else "unknown"

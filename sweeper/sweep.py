@@ -37,7 +37,12 @@ from sweeper import SweepRefusedError, launchers
 from sweeper.devices.nvml import GpuUsers
 from sweeper.early_stopping.budget import read_budget
 from sweeper.early_stopping.contests import Race, make_races, results_in, without_decided
-from sweeper.early_stopping.fastest import conclusions, make_searches
+from sweeper.early_stopping.fastest import (
+    BudgetedRace,
+    BudgetedRound,
+    conclusions,
+    make_searches,
+)
 from sweeper.grid.compose import Grid
 from sweeper.grid.from_trial import Taken
 from sweeper.grid.plan import Plan, check, check_folders, make_plan, resolve_grid
@@ -65,6 +70,8 @@ class Sweep:
             ) from error
         self.config, self.name = config, name
         self.reason = ""  # why `judge` runs it, for the record
+        self.budget = read_budget(config.sweep.budget)  # of rounds and of what comes after them
+        self._is_round = False
         self._launcher = launchers.load(config, name)
         self.machine, self.inventory = self._launcher.machine, self._launcher.inventory
         self._software = self._launcher.software
@@ -73,9 +80,10 @@ class Sweep:
     def software_key(self) -> str:
         return software.key(self._software)
 
-    def of(self, settings: SweepConfig) -> "Sweep":
+    def of(self, settings: SweepConfig, *, is_round: bool) -> "Sweep":
         """Return the same with other settings: a round of a search, or what comes after it."""
         other = copy.copy(self)
+        other._is_round = is_round
         other.config = replace(self.config, sweep=settings)
         other.name = settings.name or self.name
         return other
@@ -126,14 +134,15 @@ class Sweep:
             )
         plan = make_plan(specs, left_out, settings, num_completed)
         races: Sequence[Race] = []
-        budget, estimate = read_budget(settings.budget), Estimate.of(engine, key)
+        budget, estimate = self.budget, Estimate.of(engine, key)
         if budget:
-            rerun = settings.rerun
+            num, rerun = settings.repeats, settings.rerun
             read = results_in(engine, key, software_key, shares_host=shares_host, rerun=rerun)
-            if budget.is_endless:
-                races = make_races(specs, settings.repeats, read)
-            else:
-                races = make_searches(specs, settings.repeats, read, budget, estimate.expected_s)
+            if not budget.is_endless:
+                kind = BudgetedRound if self._is_round else BudgetedRace
+                races = make_searches(specs, num, read, budget, estimate.expected_s, kind)
+            elif not self._is_round:
+                races = make_races(specs, num, read)
             plan = without_decided(plan, races)
         waiting = [trial.spec.trial_id for trial in plan.trials if trial.num_repeats]
         with_others: list[str] = []
@@ -239,6 +248,12 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
     searching = Searching(searches, config.sweep, config.store.url, sweep.where)
     for search in searches:
         print(f"sweep: {search}", file=sys.stderr)
+    if searches and sweep.budget and not sweep.budget.is_endless:
+        print(
+            "sweep: sweep.budget: surely makes the first attempt of a search; searches take half "
+            "of it at most, and what was found until then is measured with the rest",
+            file=sys.stderr,
+        )
     if config.sweep.dry_run:
         if searching.is_over:
             specs = list({spec.trial_id: spec for spec in (*specs, *searching.chosen())}.values())
@@ -259,7 +274,7 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
 
     def measure(specs: Sequence[TrialSpec], settings: SweepConfig) -> Report:
         is_last = settings is config.sweep  # not a round of the search
-        part, refused = sweep.of(settings), left_out if is_last else []
+        part, refused = sweep.of(settings, is_round=not is_last), left_out if is_last else []
         return _measure(part, specs, refused, typed, taken, shows_plan=is_last)
 
     return searching.run(name, measure, specs)

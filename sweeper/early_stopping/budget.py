@@ -54,12 +54,12 @@ class Budget:
         """Return the most seconds that may pass until it is spent, with one device at work."""
         return max(0.0, self.most_s - self.spent_s)
 
-    def has_room(self, expected_s: float | None, num_devices: int) -> bool:
-        """Return whether one more attempt would end within it; the first one always runs. One of
-        unknown duration may begin as long as anything is left.
+    def has_room(self, expected_s: float | None, num_devices: int, kept: float = 0.0) -> bool:
+        """Return whether one more attempt would end before a share `kept` is all that is left; the
+        first one always runs. One of unknown duration may begin as long as more is left.
         """
         cost_s = (expected_s or 0.0) * (num_devices if self.of_devices else 1)
-        return not self.num_begun or self.left() > cost_s
+        return not self.num_begun or self.left() - kept * self.most_s > cost_s
 
     def begun(self, trial_id: str, expected_s: float | None, num_devices: int) -> None:
         now_s = self._clock()

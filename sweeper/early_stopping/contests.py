@@ -234,6 +234,10 @@ class Race(Contest):
         if final not in (None, Outcome.COMPLETED):
             self._failures[trial_id] = str(final)
 
+    def is_over(self, num_left: Mapping[str, int]) -> bool:
+        """Return whether nothing is worth running by what was completed."""
+        return self.rule(num_left).is_over
+
     def learn(self) -> None:
         self._results.learn(self.trial_ids)
 
@@ -313,7 +317,7 @@ def without_decided(plan: Plan, races: Sequence[Race]) -> Plan:
     left = {trial.spec.trial_id: trial.num_repeats for trial in plan.trials}
     decided: set[str] = set()
     for race in races:
-        race.is_decided = race.rule(left).is_over
+        race.is_decided = race.is_over(left)
         if race.is_decided:
             decided.update(race.trial_ids)
     trials = []

@@ -131,6 +131,7 @@ class BudgetedRace(Race):
     """
 
     may_use_all = True
+    kept = 0.0  # share of the budget that is not for it
 
     def __init__(
         self,
@@ -171,11 +172,14 @@ class BudgetedRace(Race):
             wanted[self._running] = 1
             return Ruling(wanted=wanted, out={})
         search = self.search(num_left)
-        for point in search.in_order():
-            if self._budget.has_room(self._attempt_s(point.trial_id), point.num_gpus):
+        for point in self._in_order(search):
+            if self._budget.has_room(self._attempt_s(point.trial_id), point.num_gpus, self.kept):
                 wanted[point.trial_id] = 1
                 return Ruling(wanted=wanted, out={})
         return Ruling(wanted=wanted, out=dict(self._why_left_out(search)))
+
+    def is_over(self, num_left: Mapping[str, int]) -> bool:
+        return not any(self._in_order(self.search(num_left)))
 
     def search(self, num_left: Mapping[str, int]) -> CurveSearch:
         """Return what is known so far."""
@@ -203,6 +207,9 @@ class BudgetedRace(Race):
             names = ", ".join(shortened(unknown, _MOST_NAMED)) or "none"
             trials = f"{len(untried)} of {counted(len(search.points), 'trial')}"
             yield f"{self.model}: not tried: {trials}; curves never measured: {names}"
+
+    def _in_order(self, search: CurveSearch) -> Iterator[CurvePoint]:
+        return search.in_order()
 
     def _attempt_s(self, trial_id: str) -> float | None:
         """Return how long an attempt will take: as the last of its trial, as recorded, or else at
@@ -233,12 +240,28 @@ class BudgetedRace(Race):
 _MOST_NAMED = 6
 
 
+class BudgetedRound(BudgetedRace):
+    """A round of a search for the largest values: all of it runs, as far as the budget lasts."""
+
+    kept = 0.5  # for what is measured in the end
+
+    def found(self) -> Iterator[str]:
+        return iter(())
+
+    def _in_order(self, search: CurveSearch) -> Iterator[CurvePoint]:
+        return (point for point in search.points if point.contender.num_left)
+
+    def _why_left_out(self, search: CurveSearch) -> Iterator[tuple[str, str]]:
+        return ((trial_id, "budget: spent before its turn") for trial_id in self.trial_ids)
+
+
 def make_searches(
     specs: Sequence[TrialSpec],
     most_repeats: int,
     read: ReadResults,
     budget: Budget,
     expected_s: Callable[[TrialSpec], float | None],
+    kind: type[BudgetedRace] = BudgetedRace,
 ) -> list[BudgetedRace]:
     """Sort trials by what they work on, in the order of the plan: only throughputs of the same work
     are compared. Raises StoreError.
@@ -249,7 +272,7 @@ def make_searches(
         groups[tuple((name, axes.get(name)) for name in work_axes(axes))].append(spec)
     results = RaceResults(most_repeats, read)
     results.learn([spec.trial_id for spec in specs])
-    return [BudgetedRace(group, results, budget, expected_s) for group in groups.values()]
+    return [kind(group, results, budget, expected_s) for group in groups.values()]
 
 
 def plan_line(races: Sequence[Race], num_attempts: int) -> str:

@@ -73,11 +73,6 @@ def split(cells: Sequence[Cell], sweep: SweepConfig) -> tuple[list[Cell], list[C
                 f"{text_of(cell)}: {len(asked)} axes are looked for; wanted one, give the others "
                 "as values"
             )
-    if searched and sweep.budget:
-        raise SweepRefusedError(
-            f"sweep.budget={sweep.budget}: it compares trials whose values are known, and a search "
-            "gives each its own; leave one of them out"
-        )
     if searched and sweep.plan_format is PlanFormat.json:
         raise SweepRefusedError(
             "sweep.plan_format=json: what a search will measure is not known yet; leave it out"

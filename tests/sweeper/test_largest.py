@@ -29,7 +29,7 @@ if batch > limit or (mood == "varies" and batch == limit and seen.exists()):
     raise SystemExit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB")
 if mood == "varies":
     seen.touch()
-if mood == "fails":
+if mood == "fails" or (mood == "odd" and batch % 2):
     raise SystemExit("KeyError: 'no such thing'")
 for step in range(5):
     print(f"images/sec: {100 * min(batch, 8) + step}", flush=True)
@@ -146,7 +146,7 @@ def test_bad_programs_are_said_as_what_they_are():
     done = program(
         "+axes.mbs=max(4,6)",
         "+axes.limit=5",
-        "+axes.mood=hangs,varies,fails",
+        "+axes.mood=hangs,varies,fails,odd",
         *("launcher.timeout_s=20", "launcher.grace_s=0.2", "sweep.repeats=2"),
     )
     assert done.returncode == 1
@@ -155,6 +155,9 @@ def test_bad_programs_are_said_as_what_they_are():
     assert " 1 4 " in frontier(done.stdout, cell="mood=varies")
     assert frontier(done.stdout, cell="mood=varies").endswith("5 out of memory")
     assert frontier(done.stdout, cell="mood=fails").endswith("1 unknown 5 failed")
+    assert frontier(done.stdout, cell="mood=odd").endswith("1 unknown 5 failed")
+    odd = program("+axes.mbs=max(1,8)", "+axes.limit=4", "+axes.mood=odd")
+    assert frontier(odd.stdout, cell="train.py").endswith("1 unknown 3 failed"), "4 may run"
 
 
 def test_the_best_batch_is_the_last_that_gains():
@@ -163,6 +166,18 @@ def test_the_best_batch_is_the_last_that_gains():
     assert " 1 4 " in frontier(done.stdout, cell="limit=6")
     assert " 1 8 " in frontier(done.stdout, cell="limit=99")
     assert frontier(done.stdout, cell="limit=99").endswith("no gain")
+
+
+def test_a_search_within_a_budget_is_measured_with_half_of_it():
+    asked = ("+axes.mbs=max(1,64)", "+axes.limit=7,40", "+axes.mood=good", "sweep.repeats=3")
+    done = program(*asked, "sweep.budget=1h")
+    assert done.returncode == 0, done.stderr
+    assert "budget: train.py: fastest so far limit=40 mbs=40 mood=good x1" in done.stderr
+    assert frontier(done.stdout, cell="limit=7").endswith("8 out of memory")
+    cut = program(*asked, "sweep.budget=0.001s", "sweep.rerun=true")
+    assert "it is shorter than one trial, which ran alone" in cut.stderr
+    assert frontier(cut.stdout, cell="limit=7").endswith("1 unknown 1 not tried")
+    assert frontier(cut.stdout, cell="limit=40").endswith("not tried")
 
 
 def test_multiples_rules_and_a_margin_are_kept():

@@ -62,7 +62,6 @@ def test_what_once_had_no_room_bounds_what_runs():
         ("batch_size=max(8,64,0)",),
         ("batch_size=max(1,4096)",),
         ("batch_size=max,best",),
-        ("batch_size=max", "sweep.budget=2h"),
         ("batch_size=max(1,8)", "+axes.mbs=max(1,8)"),
         ("batch_size=max", "sweep.margin=1"),
         ("batch_size=max", "sweep.dry_run=true", "sweep.plan_format=json"),
