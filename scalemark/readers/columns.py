@@ -196,7 +196,9 @@ _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP[\w/]*
 _BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]，；]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?(?:%|W\b|°?C\b))")
 _IS_NAME = re.compile(rf"[\w/]*['\"]?\s*[:=](?!\s+(?!{words.NOT_FINITE})[A-Za-z])")
-_OF_NUMBER_BEFORE = re.compile(r"^(?:[A-Za-z]+/s(?:ec)?(?:/\w+)?|[KMGTP]?FLOP[Ss]?)[\s|]+")
+_OF_NUMBER_BEFORE = re.compile(  # its unit, before the number's own or the name of a rate
+    r"^(?:[A-Za-z]+/s(?:ec)?(?:/\w+)?|m?s/[a-z]+|[KMGTP]?FLOP[Ss]?)[\s|]+(?=.*/)"
+)
 _PER_STEP = re.compile(r"/|\bper\b")  # of what counts several steps is a mean of these
 _OF_RATE_BEFORE = re.compile(r"[.,]?\d+\s?[A-Za-z]+/s\w*(?:/\w+)?\s+[A-Za-z_ -]+[:=]?\s*$")
 _IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IGNORECASE)
@@ -210,8 +212,9 @@ _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
 _NO_VALUE = re.compile(  # but `time/100 steps`, one of a pair, a spread, or the seconds of `1m 2s`
     r"(?:[A-Za-z]/|\d\s+/\s*|\+/?-\s?|±\s?|\d ?(?:[hm]|min) ?)$"
 )
+_SPREAD = re.compile(rf"\s?\(?(?:\+ ?/? ?-|±)\s?{words.NUMBER}\s?%?\)?")  # before the unit
 _ENDS_WITH_NUMBER = re.compile(  # and its unit
-    rf"(?:\d[:\])]?|\d\s?(?:[KMGT]i?B|W|°?C|%|[mu]?s|[A-Za-z]+/[A-Za-z]+)|\b{words.NOT_FINITE})\s*$"
+    rf"(?:\d[:\])]?|\d\s?(?:[KMGT]i?B|W|°?C|%|[mu]?s|[A-Za-z]+/s\w*|m?s/[A-Za-z]+)|\b{words.NOT_FINITE})\s*$"
 )
 _NO_STEP = re.compile(
     r"(?<![a-z])(?:checkpoint|sav(?:ed|ing)|(?:down|up|re|pre)?load|(?:re)?compil|eval|valid)"
@@ -353,15 +356,16 @@ def _begin(line: str) -> str:
 def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], str]]:
     """Yield each number of a line that is a rate: role, texts around it, and the steps it is of."""
     for match in words.VALUE.finditer(line):
-        end = match.end()
+        spread = _SPREAD.match(line, match.end())
+        end = spread.end() if spread else match.end()
         if any(form.match(line, end) for form in (_IN_LABEL, _OF_SEVERAL, _NO_RATE)):
             continue
         if _NO_VALUE.search(line, 0, match.start()):
             continue
-        unit, beside = _unit_after(line, end), words.multiple_beside(line, match.start(), end)
+        unit, beside = _unit_after(line, end), words.multiple_beside(line, *match.span())
         labels = list(labels_before(line, match.start()))
-        if "/" in unit:  # then that of the number before is no part of the label
-            labels = [_OF_NUMBER_BEFORE.sub("", label) for label in labels]
+        own = unit.strip()
+        labels = [_OF_NUMBER_BEFORE.sub("", label + own).removesuffix(own) for label in labels]
         # of words that name something else, and none, those of the number before it are not its own
         labels.sort(key=lambda label: bool((role := role_of(label, unit)) and role.aside))
         for label in labels:
@@ -397,7 +401,8 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             if is_of_run or is_beside or is_of_bar or unit.strip() in ("it/s", "s/it"):
                 role = replace(role, is_mean=True)
             is_time = role.name in ("step_s", "step_ms")
-            yield role, label, unit, match, counted[1] if counted and is_time else ""
+            behind = line[match.end() : end] + unit if unit else ""
+            yield role, label, behind, match, counted[1] if counted and is_time else ""
             break
 
 

@@ -58,6 +58,8 @@ PROGRAMS = {
     "grouped by spaces": "step {step} | 2 000 tokens/s | loss {loss:.3f}",
     "the time of several steps": "step {step}: Time(10 iters): {t:.3f}s loss {loss:.3f}",
     "the time since the begin": "step {step}: elapsed {elapsed:.2f}s loss {loss:.3f}",
+    "axolotl": " 10%|#         | {step}/1200 [00:{elapsed:02.0f}<00:10,  {ups:.2f}it/s]\n"
+    "{{'loss': '{loss:.3f}', 'learning_rate': '1e-05', 'tokens/train_per_sec': '{rate:.2f}', 'epoch': '0.1'}}",
     "environment steps": "[INFO] Ant. Step: {items}. Time Elapsed: {elapsed:.3f} s. Mean Reward: 0.1.",
     "a bar of environment steps": " 50%|█████     | {items}/120000 [00:{epoch_s:02.0f}<00:50, {mean:.1f}steps/s]",
     "a property of a video": "clip {step}.mp4 {epoch1} fps 3{epoch}.0 loss {loss:.3f}",

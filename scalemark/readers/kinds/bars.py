@@ -143,7 +143,7 @@ class BarReader(Reader):
         self._name: str | None = None  # of the first training bar
         self.total = 0  # of this bar, in steps; 0: not known
         self._before = 0  # steps of the epochs before, where no bar says which it is of
-        self._last = 0
+        self.last = 0  # step that was read
         self._widest = 0  # most steps between two redraws
         self._steps = StepCounter()
         self._heading = ""  # the number of the epoch in it
@@ -178,14 +178,14 @@ class BarReader(Reader):
 
     def _begin(self, heading: str) -> None:
         """Begin an epoch, unless another rank has; each call of `fit` has a first one."""
-        has_ended = self._last > self.total / 2
+        has_ended = self.last > self.total / 2
         if heading == self._heading and not has_ended:
             self._num_began += 1
             return
         self._heading, self._num_ranks, self._num_began = heading, self._num_began, 1
-        self._before += self._last
-        self._half = self._last // 2
-        self._last, self._is_open = 0, True
+        self._before += self.last
+        self._half = self.last // 2
+        self.last, self._is_open = 0, True
 
     def _is_ours(self, bar: Bar, line: str) -> bool:
         if self._text:
@@ -218,19 +218,19 @@ class BarReader(Reader):
                 self.total, self._is_open = bar.total, False
         elif not self._is_of_run and not self._goes_on_with(bar):
             return None
-        if bar.done <= self._last:
+        if bar.done <= self.last:
             return None
-        self._last = bar.done
+        self.last = bar.done
         return self._before + bar.done
 
     def _goes_on_with(self, bar: Bar) -> bool:
         """Return whether a bar is of this epoch or begins the next."""
-        gap = bar.done - self._last
+        gap = bar.done - self.last
         half = (bar.total or _FEW) / 2
-        has_ended = self._last >= half and self._last + 2 * self._widest >= bar.total
-        if has_ended and bar.done <= self._last / 2:  # a rank is behind by less
-            self._before += bar.total or self._last
-            self._last = 0
+        has_ended = self.last >= half and self.last + 2 * self._widest >= bar.total
+        if has_ended and bar.done <= self.last / 2:  # a rank is behind by less
+            self._before += bar.total or self.last
+            self.last = 0
         elif self._before and gap > max(half, 2 * self._widest):
             return False
         else:

@@ -120,7 +120,8 @@ class HuggingFaceReader(Reader):
             if {"global_step", "step", "global_step/max_steps"} & values.keys():
                 return None
             return Reading(metrics=metrics_of(values))
-        return replace(reading, is_mean=reading.is_mean or reading.step_s is not None)
+        step = reading.step or self._bar.last or None  # a line comes after the bar of its step
+        return replace(reading, is_mean=reading.is_mean or reading.step_s is not None, step=step)
 
 
 create = HuggingFaceReader

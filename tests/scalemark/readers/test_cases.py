@@ -191,6 +191,11 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 119.{n} ms samples 64", [0.1191, 0.1192, 0.1193], None),
     ("step {n} 0.11{n} s 640 images", [], None),
     ("step {n}0 throughput: 231{n}.0 +/- 12.1 img/s", [2311, 2312, 2313], None),
+    ("step {n}0 loss 2.1 231{n}.0 +/- 12.1 img/s", [2311, 2312, 2313], None),
+    ("step {n}0 loss 2.1 231{n}.0 (±12) kimg/s", [], None),
+    ("step {n}0 50.{n} ms/step img/s 231{n}.0", [2311, 2312, 2313], None),
+    ("step {n}0 3.{n} it/s tok/s 231{n}", [2311, 2312, 2313], None),
+    ("step {n}0 loss 2.1 throughput/node 57{n}.1 img/s throughput 231{n}.0 img/s", [], None),
     ("step {n}0 step time 0.23{n} ± 0.012 s", [0.231, 0.232, 0.233], None),
     ("step {n}0 | tok/s (gpu/total): 82{n}.1 / 656{n}.8", [], None),
     # of a minute, of one GPU, and of one image, as their programs define them
