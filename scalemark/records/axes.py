@@ -129,7 +129,7 @@ def axis(
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(axis,))
 def record_of_axes(cls: type[_Record]) -> type[_Record]:
     """Make a frozen dataclass whose fields `axis` defines."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    return dataclass(frozen=True, kw_only=True)(cls)
 
 
 def axis_of(field: Field[Any]) -> Axis:

@@ -49,7 +49,8 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
     A program of the user's own has none of these axes, and is given any variable; where its
     command says tf32, that has to be so.
     """
-    inherited = {**inherited, **env_variables(spec.free)}
+    if own := env_variables(spec.free):
+        inherited = {**inherited, **own}
     is_program = spec.engine == Engine.command
     if spec.device_kind == DeviceKind.GPU and (not is_program or _rounds(spec.precision)):
         yield from overrides_of_precision(spec.precision, inherited)

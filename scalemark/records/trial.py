@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from scalemark.records.axes import (
@@ -146,7 +146,7 @@ class TrialSpec(TrialAxes):
         axes = self.axes
         return strategy_of_free_axes(axes, strategy_axes(axes)) or self.model
 
-    @property
+    @cached_property
     def trial_id(self) -> str:
         """Return the first 16 hex digits of the SHA-256 of the canonical JSON.
 
