@@ -22,6 +22,8 @@ _DEFAULT_GROUPS = {"model": "resnet50", "data": "synthetic"}
 class ProgramRefusedError(ValueError):
     """Raised for a program that cannot be run or read; names setting, value and remedy."""
 
+    spec: TrialSpec | None = None  # what it would be, where its axes are known
+
 
 def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     """Return the trial. Raises ValueError for what means nothing, or nothing uses."""
@@ -63,8 +65,14 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
         takes_apart=program.takes_apart,
         free=axes.free_axes(free),
     )
-    for problem in _problems(spec, config, used):
-        raise ProgramRefusedError(problem)
+    try:
+        problem = next(_problems(spec, config, used), "")
+    except template.TemplateError as error:  # of an expression without a value
+        problem = str(error)
+    if problem:
+        refused = ProgramRefusedError(problem)
+        refused.spec = spec
+        raise refused
     return spec
 
 

@@ -23,6 +23,10 @@ from simulator.costs.step import replica_bytes
 class TrialRefusedError(Exception):
     """Raised for a cell that means nothing, or cannot run here; says why in one sentence."""
 
+    def __init__(self, why: str, spec: TrialSpec | None = None) -> None:
+        super().__init__(why)
+        self.spec = spec  # the trial of a program that it would be
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEffort:
@@ -84,11 +88,11 @@ def resolve(
     except models.ModelError:
         raise
     except ValueError as error:
-        raise TrialRefusedError(str(error)) from None
+        raise TrialRefusedError(str(error), getattr(error, "spec", None)) from None
     if is_program:
         no_room = _problem_of_room(spec, num_devices, hosts)
         if no_room:
-            raise TrialRefusedError(no_room)
+            raise TrialRefusedError(no_room, spec)
         return spec
     problems = itertools.chain(
         _problems_of_own_model(spec),

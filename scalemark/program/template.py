@@ -81,6 +81,14 @@ def check_values(template: str, axes: Mapping[str, str]) -> None:
             _computed(token[1], axes)
 
 
+def of_zero(spec: TrialSpec) -> Iterator[str]:
+    """Yield the quotients in the command of a trial that are 0: there is less than one divides."""
+    values = of_axes(spec.axes)
+    for text in dict.fromkeys(token[1] for token in _TOKEN.finditer(spec.command)):
+        if text and "//" in text and _computed(text, values) == "0":
+            yield text
+
+
 def substituted(template: str, derived: Mapping[str, str]) -> str:
     """Return a template with expressions in place of derived axes, by their names.
 

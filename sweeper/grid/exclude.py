@@ -70,6 +70,8 @@ class Rule:
         axes = {**spec.axes, "strategy": spec.strategy}
         try:
             for name, text in derived.items():
+                if name not in self.text:
+                    continue
                 value = value_of(substituted(text, derived), bare(spec.axes))
                 axes[f"{free_axes.PREFIX}{name}"] = value
             if self.conditions:

@@ -6,6 +6,7 @@ import secrets
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ from sweeper import FIGURES, SweepRefusedError
 from sweeper.devices.machine import Inventory, simulation_problem
 from sweeper.early_stopping.budget import read_budget
 from sweeper.grid.compose import Cell, text_of
-from sweeper.grid.exclude import read_rules, reason_of
+from sweeper.grid.exclude import Rule, read_rules, reason_of
 from sweeper.grid.explain import WANTED_NAME
 
 
@@ -102,14 +103,18 @@ def resolve_grid(
         config = compose(cell)
         try:
             spec = _resolve(config, inventory)
+            rule = _rule_of(rules, spec, config)
         except TrialRefusedError as error:
-            refused.append((text_of(cell), str(error)))
-            left_out.append(refused[-1])
-            continue
+            rule = None
+            if error.spec:  # what is left out anyway needs no other reason
+                with suppress(SweepRefusedError):
+                    rule = _rule_of(rules, error.spec, config)
+            if not rule:
+                refused.append((text_of(cell), str(error)))
+                left_out.append(refused[-1])
+                continue
         except ModelError as error:
             raise SweepRefusedError(str(error)) from None
-        derived = derived_axes(config) if spec.command and rules else {}
-        rule = next((rule for rule in rules if rule.holds(spec, derived)), None)
         if rule:
             left_out.append((text_of(cell), reason_of(rule.text)))
             continue
@@ -131,6 +136,24 @@ def resolve_grid(
     if left_out and not specs:
         raise SweepRefusedError(f"sweep.exclude leaves out every trial ({len(left_out)})")
     return list(specs.values()), left_out
+
+
+def _rule_of(rules: Sequence[Rule], spec: TrialSpec, config: Config) -> Rule | None:
+    """Return the first rule that leaves a trial out.
+
+    Raises SweepRefusedError for a rule without a value where no other leaves it out.
+    """
+    derived = derived_axes(config) if spec.command and rules else {}
+    problems: list[SweepRefusedError] = []
+    for rule in rules:
+        try:
+            if rule.holds(spec, derived):
+                return rule
+        except SweepRefusedError as error:
+            problems.append(error)
+    for problem in problems:
+        raise problem
+    return None
 
 
 def _at_commit(spec: TrialSpec, ref: str, commits: dict[str, str]) -> TrialSpec:

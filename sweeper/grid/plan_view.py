@@ -153,13 +153,11 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
     where = (
         f"{name}: {machine.num_cores} cores {machine.cpu}, {machine.memory_bytes / 2**30:.0f} GiB"
     )
-    devices = inventory.kind.counted(inventory.num_devices)
     if inventory.kind is DeviceKind.CPU_DEVICE:
-        if inventory.num_devices > machine.num_cores:
-            devices += " (more than cores)"
-        return f"{where}; {devices}: {inventory.kind.meaning}"
+        return f"{where}; {inventory.kind.note}"
     names = ", ".join(dict.fromkeys(gpu.name for gpu in inventory.gpus))
     if inventory.kind is DeviceKind.SIMULATED_GPU:
+        devices = inventory.kind.counted(inventory.num_devices)
         return f"{machine.host}: {devices} as of {names}: {inventory.kind.meaning}"
     kind = f"{names}, driver {machine.driver}"
     line = f"{where}; {counted(len(inventory.gpus), 'usable GPU')}: {kind}"
@@ -305,6 +303,9 @@ def _notes(planned: Planned) -> Iterator[str]:
             f"torchrun sets {_THREADS}=1 for several processes and not for one, which would change "
             f"the speed-up; set it for all, as +env.{_THREADS}=1"
         )
+    zeros = Counter(text for spec in plan.specs for text in template.of_zero(spec))
+    for text, num in zeros.items():
+        yield f"{text} is 0 in {counted(num, 'trial')}; sweep.exclude='{text} < 1' leaves them out"
     for rule in plan.useless_rules:
         yield f"sweep.exclude: {rule}: matches no trial that could run"
     races, expected = planned.races, planned.estimate.describe(plan)

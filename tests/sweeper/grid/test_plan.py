@@ -120,6 +120,17 @@ def test_a_rule_leaves_out_the_trials_for_which_all_of_it_holds():
     assert left_out == [("num_gpus=4", "sweep.exclude: num_gpus>=2 model=resnet50")]
 
 
+@pytest.mark.parametrize("others", [[], ["4 % pp"], ["accum < 1"]])
+def test_a_rule_names_the_cells_whose_expressions_have_no_value(others):
+    """A bug: "division by zero" was the reason, and the rule was said to match no trial."""
+    run = "command.run='python t.py {num_gpus//pp} {accum}'"
+    program = ("engine=command", run, "command.read=metric", "+axes.accum='8 // pp'")
+    cells = [(*program, f"+axes.pp={pp}") for pp in (0, 2)]
+    specs, left_out = resolve(*cells, sweep=SweepConfig(exclude=[*others, "pp=0"]))
+    assert [dict(spec.free) for spec in specs] == [{"axes.pp": 2}]
+    assert [reason for _, reason in left_out] == ["sweep.exclude: pp=0"]
+
+
 def test_rules_that_leave_nothing_are_an_error():
     with pytest.raises(SweepRefusedError, match=r"sweep\.exclude leaves out every trial \(2\)"):
         resolve(("num_gpus=1",), ("num_gpus=2",), sweep=SweepConfig(exclude=["num_gpus>0"]))

@@ -194,3 +194,13 @@ def test_threads_that_differ_between_one_process_and_several_are_named(
     assert any("set it for all, as +env.OMP_NUM_THREADS=1" in line for line in shown(plan)) is (
         is_named
     )
+
+
+def test_quotients_of_0_are_named():
+    command = "python train.py {8//(num_gpus*micro)} {micro//num_gpus} {num_gpus - 2}"
+    specs = [program(num_gpus=num, command=command, free={"axes.micro": 2}) for num in (2, 4, 8)]
+    lines = shown(plan_of(specs))
+    assert [line for line in lines if " is 0 in " in line] == [
+        "micro//num_gpus is 0 in 2 trials; sweep.exclude='micro//num_gpus < 1' leaves them out",
+        "8//(num_gpus*micro) is 0 in 1 trial; sweep.exclude='8//(num_gpus*micro) < 1' leaves them out",
+    ]
