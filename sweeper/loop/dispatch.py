@@ -1,5 +1,6 @@
 """Chooses what starts next, takes devices for it, writes it down and starts it."""
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,6 +34,7 @@ def _not_started(outcome: Outcome, message: str) -> Judged:
 
 # Each claim is a transaction: what has ended meanwhile shall not wait for hundreds of them.
 MOST_CLAIMS_AT_ONCE = 20
+_SAY_AGAIN_AFTER_S = 600.0  # what is waited for
 ASK_AGAIN_EVERY_S = 1.0  # while another sweep has the devices, or runs what would do for us
 
 
@@ -100,7 +102,7 @@ class Backoff:
         self.text = ""
         self.ask_again_s = clock()
         self._clock, self._tell = clock, tell
-        self._reported = ""
+        self._said_s: dict[str, float] = {}  # when each was said last
 
     def end_if_due(self) -> bool:
         """Wait no more if it is time to ask again; return whether it is."""
@@ -117,10 +119,11 @@ class Backoff:
         self.ask_again_s = self._clock() + ASK_AGAIN_EVERY_S
 
     def say(self) -> None:
-        """Say what is waited for, if anything, and if it was not said last."""
-        if self.text and self._reported != self.text:
+        """Say what is waited for, if anything, but not again after every attempt."""
+        last_s, now_s = self._said_s.get(self.text, -math.inf), self._clock()
+        if self.text and now_s - last_s >= _SAY_AGAIN_AFTER_S:
             self._tell(self.text)
-            self._reported = self.text
+            self._said_s[self.text] = now_s
 
 
 class Dispatcher:

@@ -85,6 +85,15 @@ def test_a_busy_loop_does_not_tell_what_it_waits_for():
     assert (reported, backoff.text) == ([], "waiting: others run it")
 
 
+def test_two_that_are_waited_for_in_turn_are_each_told_once_in_ten_minutes():
+    reported, clock = [], FakeClock()
+    backoff = Backoff(clock, reported.append)
+    for clock.now_s in (0.0, 30.0, 300.0, 630.0):
+        backoff.wait("process 7 holds it", is_idle=True)
+        backoff.wait("it is its turn", is_idle=True)
+    assert reported == ["waiting: process 7 holds it", "waiting: it is its turn"] * 2
+
+
 class FakeLock:
     """A host whose devices another sweep has, or none."""
 
