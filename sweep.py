@@ -25,6 +25,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from conf import completion
 from conf.help import axes, folding, help_text, settings
 from conf.schema import register
 from scalemark.cli.terminal import silence
@@ -63,6 +64,9 @@ def main() -> int:
         print(f"scalemark {own_version()}")
         return OK
     try:
+        if completion.is_asked(sys.argv[1:]):
+            print(*completion.words(os.environ.get("COMP_LINE", "")), sep="\n", flush=True)
+            return OK
         report = run(sys.argv[1:])
         sys.stdout.flush()
         return _conclude(report) if report else OK

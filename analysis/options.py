@@ -113,9 +113,9 @@ def trials_without_number(selection: Selection) -> str:
     for outcome, num in Counter(missing.outcomes).most_common():
         how.append(f"{num} {outcome.replace('_', ' ')}")
     if missing.first_attempt is not None:
-        todo.append(f"{selection.show_command} {missing.first_attempt} shows the first")
+        todo.append(f"{selection.show_command} {missing.first_attempt}")
     if missing.num_not_run:
         how.append(f"{missing.num_not_run} not run yet")
         todo.append(f"{own_command(selection.db, 'status')} has the command that runs the rest")
     trials = counted(num_trials, "trial")
-    return f"without a number: {trials} ({', '.join(how)}); {'; '.join(todo)}"
+    return f"{trials} without a number ({', '.join(how)}): {'; '.join(todo)}"

@@ -68,8 +68,8 @@ def show(
         console.print()
     say_foot(console, screen.next_step, notes, screen.badges)
     more = len(screen.rows) - len(shown)
-    rows = f"{counted(more, 'more row')}, and " if more else ""
-    say(console, f"{rest} has {rows}the rest", "dim")
+    more_rows = counted(more, "more row") if more else "the rest"
+    say(console, f"{rest} has {more_rows}", "dim")
 
 
 def say_table(console: Console, screen: Screen, rows: Sequence[tuple[str, ...]]) -> None:

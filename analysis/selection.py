@@ -345,8 +345,9 @@ class Newest:
             which += f", but for {counted(self.passed_over, 'newer one')} without a number"
         if self.has_rivals:
             which += ", with trials of other sweeps"
-        ways = ["--sweep", *(f"--origin {origin}" for origin in self.others)]
-        return f"{which}; {', '.join(ways)} or filters choose."
+        if self.others:
+            which += f"; there is --origin {' and '.join(self.others)}, too"
+        return f"{which}."
 
 
 def newest(db: str, baseline: BaselineRule = BaselineRule.SAME) -> Newest | None:

@@ -308,10 +308,8 @@ def unconfirmed_notes(results: Iterable[Result]) -> list[str]:
         do = "print steps and give"
         if all("<step>" in one.spec.read or one.quotable[0]["median_step_s"] for one in rated):
             do = "give"
-        said.append(
-            f"rates are as the program printed them, and nothing confirms them: {which}; to have "
-            f"them checked, {do} command.items_per_step"
-        )
+        rates = "the printed rates" if len(rated) == len(having) else which
+        said.append(f"nothing confirms {rates}: {do} command.items_per_step")
     for result in own:
         is_flat = result.speed_up is not None and result.speed_up < _FLAT
         if is_flat and result.num_gpus > 1 and not result.spec.per_gpu:

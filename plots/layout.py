@@ -19,7 +19,7 @@ from scalemark.records.axes import bare_name
 from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
-from scalemark.text.wording import as_typed, counted, fixed, shortened
+from scalemark.text.wording import as_typed, counted, fixed, listed, shortened
 from store.errors import StoreError
 from store.filters import nearest
 
@@ -269,7 +269,7 @@ def notes(
     yield from selection.notes
     if any(result.throughput for result in table.results):
         if not has_headings:
-            yield f"cells: {_cells_in_words(wanted, table.unit)}"
+            yield f"cells: {_cells_in_words(wanted, table)}"
         yield from _how_to_read(table, wanted, selection.baseline)
     if "mfu" in wanted:
         yield from _unknown_mfu(table.results, selection.show_command)
@@ -282,6 +282,8 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
     is_repeated = any(len(result.repeats) > 1 for result in table.results)
     for name in quantities:
         about = quantity(name).about
+        if name == "interval" and not _has_interval(table):
+            continue
         if table.environment.origin is Origin.ELSEWHERE:
             about = _OF_ROWS.get(name, about)
         if about and (name != THROUGHPUT or is_repeated):
@@ -297,12 +299,18 @@ _OF_ROWS = {
 """What quantities are in imported tables: how many processes made a row is unknown."""
 
 
-def _cells_in_words(quantities: Sequence[str], unit: str) -> str:
+def _has_interval(table: Table) -> bool:
+    return any(len(result.repeats) >= titles.FEW_REPEATS for result in table.results)
+
+
+def _cells_in_words(quantities: Sequence[str], table: Table) -> str:
     """Return the content of a cell, as `images/s [interval] (speed-up)`."""
     if THROUGHPUT not in quantities:
         return ", ".join(quantities)
     others = [name for name in quantities if name not in (THROUGHPUT, "interval")]
-    text = f"{unit} [interval]" if "interval" in quantities else unit
+    text = table.unit
+    if "interval" in quantities:
+        text += " [interval]" if _has_interval(table) else " (range of n repeats)"
     if others:
         return f"{text} ({', '.join(others)})"
     return text
@@ -310,8 +318,9 @@ def _cells_in_words(quantities: Sequence[str], unit: str) -> str:
 
 def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
     """Name what speed-ups are against, and the options that find a baseline where there is none."""
-    by_rule: dict[tuple[str, BaselineRule], list[Result]] = {}
+    by_rule: dict[tuple[bool, BaselineRule], list[Result]] = {}
     without: dict[str, None] = {}
+    having: set[str] = set()
     has_one_device = False
     for result in table.results:
         if result.throughput is None:
@@ -319,20 +328,26 @@ def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
         has_one_device |= result.num_gpus == 1
         if result.baseline is None:
             without[result.strategy] = None
-        elif rule is BaselineRule.SAME and least_replicas(result.axes["variable_update"]) > 1:
+            continue
+        having.add(result.strategy)
+        if rule is BaselineRule.SAME and least_replicas(result.axes["variable_update"]) > 1:
             has_one = result.baseline.num_gpus == 1
             taken = BaselineRule.BEST if has_one else BaselineRule.FEWEST
-            which = f" of {result.strategy}, which cannot run on 1"
-            by_rule.setdefault((which, taken), []).append(result)
+            by_rule.setdefault((True, taken), []).append(result)
         else:
-            by_rule.setdefault(("", rule), []).append(result)
-    for (which, taken), results in sorted(by_rule.items(), key=lambda item: item[0][0] != ""):
+            by_rule.setdefault((False, rule), []).append(result)
+    for (is_wide, taken), results in sorted(by_rule.items()):
+        which = ""
+        if is_wide:
+            names = sorted({result.strategy for result in results})
+            which = f" of {listed(names)}, which cannot run on 1"
         yield f"speed-up{which}: against {_baseline_in_words(table, results, taken)}"
     if not without:
         return
     which = ""
     if rule is BaselineRule.SAME:
-        which = f" of {', '.join(shortened(list(without), 4))}"
+        lacking = [f"some rows of {name}" if name in having else name for name in without]
+        which = f" of {', '.join(shortened(lacking, 4))}"
     ways = [f"no speed-up{which}: no number on {table.environment.counted(1)}"]
     if rule is not BaselineRule.BEST and has_one_device:
         ways.append("--baseline best compares with the fastest on 1")
@@ -373,6 +388,7 @@ def _attempts_to_see(
     """Yield a note for each kind of doubt, with the command that shows an attempt behind it."""
     show = selection.show_command
     reasons: dict[str, Result] = {}
+    num_doubted: Counter[str] = Counter()  # results by the text of a reason without numbers
     failed, partly = [], []
     for result in results:
         if result.throughput is None:
@@ -382,6 +398,7 @@ def _attempts_to_see(
             partly.append(result)
         for reason in _own_doubts(result, shared):
             reasons.setdefault(reason, result)
+        num_doubted.update({_NUMBER.sub("", reason) for reason in _own_doubts(result, shared)})
         if is_relative and result.baseline is not None:
             for reason in _own_doubts(result.baseline, shared):
                 reasons.setdefault(reason, result.baseline)
@@ -393,8 +410,9 @@ def _attempts_to_see(
     for reason in reasons:
         kinds.setdefault(_NUMBER.sub("", reason), []).append(reason)
     shown = list(kinds.values())
-    for reason, *alike in shown[:_MOST_NAMED]:
-        more = f"; {len(alike)} more like it" if alike else ""
+    for reason, *_ in shown[:_MOST_NAMED]:
+        num_more = num_doubted[_NUMBER.sub("", reason)] - 1
+        more = f"; {num_more} more like it" if num_more > 0 else ""
         yield f"{SUSPECT} {reason}: see {show} {attempts[reason]}{more}"
     others = [reason for kind in shown[_MOST_NAMED:] for reason in kind]
     if others:
@@ -499,10 +517,7 @@ def document(
         numbers += with_number(table.results)
         is_curve = len(table.rows) == 1 and table.columns_by == ("num_gpus",)
         as_curves &= is_curve and len(table.columns) > 1
-    # the reasons against every number of ours, of several, are said once
-    doubts: list[str] = []
-    if len(numbers) > 1 and numbers[0].environment.origin.is_ours:
-        doubts = in_all([result.doubts for result in numbers])
+    above, doubts = _common_doubts(numbers)
     layouts = []
     legend: dict[str, None] = {}
     for table in tables:
@@ -516,19 +531,38 @@ def document(
     if not layouts:
         raise StoreError("no table: none of this selection can be laid out")
     foot = ("; ".join(legend),) if legend else ()
-    above = tuple(
-        f"Every number is in doubt: {reason}. Repeat before deciding." for reason in doubts
-    )
     if len(layouts) == 1:
         alone = replace(layouts[0], notes=(*layouts[0].notes, *foot))
-        return Document(heading="", doubts=above, tables=(alone,), notes=())
+        return Document(heading="", doubts=tuple(above), tables=(alone,), notes=())
     heading, named = _named_apart([layout.table for layout in layouts])
     shared = in_all([layout.notes for layout in layouts])
     shown = []
     for layout, title in zip(layouts, named, strict=True):
         own = tuple(line for line in layout.notes if line not in shared)
         shown.append(replace(layout, title=title, notes=own))
-    return Document(heading=heading, doubts=above, tables=tuple(shown), notes=(*shared, *foot))
+    every_note = (*shared, *foot)
+    return Document(heading=heading, doubts=tuple(above), tables=tuple(shown), notes=every_note)
+
+
+def _common_doubts(numbers: Sequence[Result]) -> tuple[list[str], set[str]]:
+    """Return sentences about the doubts that every number of ours shares, of several, and all
+    their wordings: of a busy machine each number names other shares.
+    """
+    sentences: list[str] = []
+    shared: set[str] = set()
+    if len(numbers) < 2 or not numbers[0].environment.origin.is_ours:
+        return sentences, shared
+    wordings: dict[str, dict[str, None]] = {}  # by their text without numbers
+    for result in numbers:
+        for reason in result.doubts:
+            wordings.setdefault(_NUMBER.sub("", reason), {})[reason] = None
+    for reasons in wordings.values():
+        if all(not reasons.keys().isdisjoint(result.doubts) for result in numbers):
+            which = ", for example" if len(reasons) > 1 else ""
+            first = next(iter(reasons))
+            sentences.append(f"Every number is in doubt{which}: {first}. Repeat before deciding.")
+            shared.update(reasons)
+    return sentences, shared
 
 
 def lay_out(

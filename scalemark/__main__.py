@@ -25,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return the command's exit code, or 2 where there is no such command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     word, *others = given or [""]
+    if word in ("-sc", "--shell-completion"):  # as the shell asks at a TAB
+        word, others = "sweep", given
     if word in ("--help", "-h"):
         return _print(_help())
     if word == "--version":

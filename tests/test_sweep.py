@@ -228,8 +228,10 @@ def test_help_tells_how_to_write_grids():
 )
 def test_the_shell_completes_axes_and_choices(line, choices, monkeypatch):
     monkeypatch.setenv("COMP_LINE", line)
-    monkeypatch.setenv("COMP_POINT", str(len(line)))
     assert set(sweep("-sc", "query=bash").stdout.split()) == choices
+    monkeypatch.setenv("COMP_LINE", line.replace("python sweep.py", "scalemark sweep"))
+    of_scalemark = ran(sys.executable, "-m", "scalemark", "-sc", "query=bash")
+    assert set(of_scalemark.stdout.split()) == choices
 
 
 def test_an_interrupted_sweep_is_continued_under_its_name():

@@ -145,10 +145,10 @@ def _priced(wanted: _Wanted, question: Question, durations: Durations) -> NextTr
 def cost_text(question: Question, trial: NextTrial) -> str:
     """Return as `3 attempts, about 41.3 GPU-seconds`."""
     attempts = counted(trial.num_attempts, "attempt")
-    if question.environment.is_simulated or trial.gpu_seconds is None:
+    is_of_gpus = question.environment.device_kind is DeviceKind.GPU
+    if trial.gpu_seconds is None or not is_of_gpus:
         return attempts
-    devices = question.environment.devices.removesuffix("s")
-    return f"{attempts}, about {number(trial.gpu_seconds)} {devices}-seconds"
+    return f"{attempts}, about {number(trial.gpu_seconds)} GPU-seconds"
 
 
 def _can_be_distinguished(ranking: Ranking, behind: Behind) -> bool:
@@ -174,10 +174,8 @@ def _separating(ranking: Ranking, behind: Behind) -> _Wanted:
         lacking = max(more, REPEATS - len(candidate.scores))
         if lacking > 0:
             trials.append((candidate.result.spec, len(candidate.result.repeats) + lacking))
-    results = [candidate.result for candidate in both]
-    first = described(results[0], against=results[1])
-    second = described(results[1], against=results[0])
-    why = f"repeat {first} and {second}, {behind.share:.1%} apart"
+    second = described(both[1].result, against=both[0].result, is_cell=True)
+    why = f"repeat the best and {second}, {behind.share:.1%} apart"
     return _Wanted(why=why, trials=tuple(trials), like=ranking.top.result.spec)
 
 

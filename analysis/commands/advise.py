@@ -19,7 +19,7 @@ from scalemark.text.wording import counted, fixed, listed
 from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.reading.sweeps import NotRun
 
-_MOST_ROWS = 8
+_MOST_ROWS = 5
 _MOST_NAMED = 3
 _HOW_SURE = {"surely best": "is", "likely best": "is probably", "unsure": "may be"}
 
@@ -98,7 +98,10 @@ def _to_paste(answer: Recommendation) -> tuple[str, tuple[str, ...]] | None:
     if answer.pick is None:
         return None
     if answer.command:
-        return f"Command line of {described(answer.pick)}:", (answer.command,)
+        ranking = answer.ranking
+        is_top = ranking is not None and ranking.pick is ranking.top
+        what = "the best" if is_top else described(answer.pick)
+        return f"Command line of {what}:", (answer.command,)
     if answer.in_your_code:
         return f"{answer.pick.strategy} in your code: {answer.in_your_code}.", ()
     return None

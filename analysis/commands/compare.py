@@ -128,6 +128,9 @@ def _print_table(console: Console, rows: Sequence[PairRow], metrics: Sequence[st
     axes: dict[str, None] = {}
     for row in rows:
         axes |= dict.fromkeys(row.setting)
+    if "strategy" in axes:  # it says the axes by which a program's trials are named
+        for axis in rows[0].a.strategy_axes:
+            axes.pop(axis, None)
     repeats = "repeats"
     if rows[0].a.environment.origin.is_ours:
         repeats = "processes"

@@ -216,11 +216,11 @@ def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
 
 _COLUMNS = ("claim", "", "verdict", "pairs")
 _VERBS = {
-    ClaimVerdict.HOLDS: "hold",
-    ClaimVerdict.IN_PART: "hold in part",
-    ClaimVerdict.DOES_NOT_HOLD: "do not hold",
-    ClaimVerdict.CANNOT_BE_TOLD: "cannot be told",
-    ClaimVerdict.NO_RESULTS: "have no results",
+    ClaimVerdict.HOLDS: ("holds", "hold"),
+    ClaimVerdict.IN_PART: ("holds in part", "hold in part"),
+    ClaimVerdict.DOES_NOT_HOLD: ("does not hold", "do not hold"),
+    ClaimVerdict.CANNOT_BE_TOLD: ("cannot be told", "cannot be told"),
+    ClaimVerdict.NO_RESULTS: ("has no results", "have no results"),
 }
 
 
@@ -246,7 +246,10 @@ def conclusions(
     console = make_console()
     if answers:
         verdicts = Counter(answer.verdict for answer in answers)
-        parts = [f"{verdicts[each]} {verb}" for each, verb in _VERBS.items() if verdicts[each]]
+        parts = []
+        for verdict, (of_one, of_several) in _VERBS.items():
+            if num := verdicts[verdict]:
+                parts.append(f"{num} {of_one if num == 1 else of_several}")
         claims = counted(len(answers), "published claim")
         screen.say(console, f"Of {claims} {listed(parts)}.", "bold")
     for note in notes:

@@ -1,6 +1,6 @@
 """`scaling`: how many GPUs are worth using, and which strategy leads where, in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from analysis.results import BaselineRule, GlobalBatch, Result, scales_strongly,
 from analysis.screen import say, say_foot
 from analysis.selection import Source
 from analysis.titles import (
+    FEW_REPEATS,
     number,
     reported_notes,
     spread,
@@ -251,11 +252,14 @@ def headline(answers: Sequence[Scaling]) -> str:
     for curve in curves:
         num_stopped += curve.stops_paying is not None
         results += [point.result for point in curve.points]
-    text = f"More GPUs stop paying for {num_stopped} of {len(curves)} strategies."
+    what = "strategies"
+    if len({curve.strategy for curve in curves}) < len(curves):
+        what = "curves"
+    text = f"More GPUs stop paying for {num_stopped} of {len(curves)} {what}."
     if len(curves) == 1:
         text = f"{curves[0].strategy}: {_pays(curves[0])}."
     elif not num_stopped:
-        text = f"More GPUs pay for all {len(curves)} strategies, up to the most tried."
+        text = f"More GPUs pay for all {len(curves)} {what}, up to the most tried."
     if are_ours and any(len(result.repeats) == 1 for result in results):
         return f"{text}{badges.repeat_first(results)}"
     return text
@@ -396,8 +400,12 @@ def scaling(
     elif sum(len(curve.points) for answer in answers for curve in answer.curves) <= _MOST_ROWS:
         shows_all = True
     if shows_all:
+        facts = [table_facts(answer.table) for answer in answers]
+        shared = [note for note in facts[0] if all(note in of_table for of_table in facts)]
+        for note in shared:
+            say(console, note, "dim")
         for answer in answers:
-            _print(console, answer)
+            _print(console, answer, shared)
             for curve in answer.curves:
                 used.update(curve.doubts)
     notes = read.notes
@@ -441,18 +449,21 @@ def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
     return {badge for text in doubts for badge in text.split(", ") if badge}
 
 
-def _print(console: Console, answer: Scaling) -> None:
+def _print(console: Console, answer: Scaling, shared: Collection[str]) -> None:
+    """Print every number of an answer, without the notes that all answers share."""
     console.print()
     say(console, title(answer.table.setting), "bold")
     for note in table_facts(answer.table):
-        say(console, note, "dim")
+        if note not in shared:
+            say(console, note, "dim")
     for sentence in sentences(answer):
         say(console, sentence)
     if answer.curves:
         kind = answer.table.environment.device_kind
+        has_interval = any(len(each.repeats) >= FEW_REPEATS for each in answer.table.results)
         shown_as = {
             "num_gpus": kind.plural.removeprefix("simulated "),
-            "throughput": f"{answer.table.unit} [95 % CI]",
+            "throughput": f"{answer.table.unit}{' [95 % CI]' if has_interval else ''}",
             "speed-up": "speed-up [95 % CI]",
         }
         columns = [shown_as.get(name, name) for name in POINTS]

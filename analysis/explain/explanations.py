@@ -255,7 +255,7 @@ def screen(explained: Sequence[Explanation], selection: Selection) -> Screen:
     for line in lines:
         used.update(line[-1].split(", "))
     # how many trials are held back by what, and the verdict on the worst
-    bounds = Counter(str(each.diagnosis.bound or each.diagnosis.confidence) for each in worst_first)
+    bounds = Counter(str(each.diagnosis.bound or "unclear") for each in worst_first)
     counts = ", ".join([f"{num} {bound}" for bound, num in bounds.items()])
     headlines = [f"{len(worst_first)} trials: {counts}."]
     held_back = [each for each in worst_first if each.diagnosis.bound is not causes.Bound.HEALTHY]

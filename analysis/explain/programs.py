@@ -209,11 +209,13 @@ def _steps(seen: SeenProgram) -> SplitStep:
 
 
 def _ideal(target: Result) -> str:
-    """Return what its speed is compared with, as `4 times 1 GPU`; empty where that is not known."""
+    """Return what its speed is compared with, as `4 times the speed of 1 GPU`; empty where that is
+    unknown.
+    """
     alone = target.baseline
     if alone is None or target.efficiency is None or alone.num_gpus >= target.num_gpus:
         return ""
-    return f"{target.num_gpus} times {alone.counted}"
+    return f"{target.num_gpus} times the speed of {alone.counted}"
 
 
 def _from_ideal(target: Result) -> Bound | None:

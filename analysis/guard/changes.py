@@ -296,10 +296,9 @@ def headline(changes: Sequence[Change], records: Sequence[Record]) -> str:
     for record in records:
         days.update(map(attrgetter("day"), record.nights))
         num_trials += len(record.cells)
-    return (
-        f"{', '.join(parts)}, in {counted(len(days), 'night')} of "
-        f"{counted(num_trials, 'trial')} ({min(days)} .. {max(days)})."
-    )
+    when = " .. ".join(map(str, sorted({min(days), max(days)})))
+    nights, trials = counted(len(days), "night"), counted(num_trials, "trial")
+    return f"{', '.join(parts)}, in {nights} of {trials} ({when})."
 
 
 def cells_of(change: Change, *, names_machines: bool) -> list[str]:

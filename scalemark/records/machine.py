@@ -32,7 +32,7 @@ class DeviceKind(StrEnum):
     CPU_DEVICE = (
         "cpu_device",
         "CPU devices",
-        "parts of one machine's cores; not comparable with GPU results",
+        "not comparable with GPU results",
     )
     SIMULATED_GPU = (
         "simulated_gpu",

@@ -96,7 +96,7 @@ def test_the_likely_best_of_a_program_is_to_be_proven(analysis):
     fill_programs([(program(8, 0), 100.0), (program(8, 2), 50.0)])
     ended = analysis("advise")
     assert "is probably fastest: " in ended.stdout
-    assert step(ended).startswith("repeat zero=0 on 8 GPUs and zero=2 on 8 GPUs, 50.0% apart (")
+    assert step(ended).startswith("repeat the best and zero=2 on 8, 50.0% apart (")
     whole = analysis("advise", "--all")
     assert step(whole) == step(ended)
 

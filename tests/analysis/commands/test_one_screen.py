@@ -83,9 +83,7 @@ def test_the_newest_sweep_is_taken_with_what_others_know_of_its_work(analysis):
     assert found["work"]["image_px"] == 32
     assert found["pick"]["strategy"] == "replicated_nccl"
     assert "ps_cpu" in analysis("advise").stdout
-    said = (
-        "Newest sweep: second (measured), with trials of other sweeps; --sweep or filters choose."
-    )
+    said = "Newest sweep: second (measured), with trials of other sweeps."
     assert analysis("advise").stdout.splitlines()[0] == said
     assert analysis("advise", "--all").stdout.splitlines()[0] == said
 
@@ -94,7 +92,7 @@ def test_a_sweep_without_a_number_is_passed_over(analysis):
     fill_gpus(curve([100.0, 190.0], **PS))
     fill_gpus([(on_gpus(4, **PS), None)], name="failed")
     assert analysis("advise").stdout.startswith(
-        "Newest sweep: first (measured), but for 1 newer one without a number;"
+        "Newest sweep: first (measured), but for 1 newer one without a number."
     )
 
 
@@ -201,7 +199,7 @@ def test_of_trials_that_nothing_explains_the_first_says_why(analysis):
         ]
     )
     said = analysis("explain").stdout
-    assert "2 trials: 2 cannot tell." in said
+    assert "2 trials: 2 unclear." in said
     assert (
         "ps_cpu on 8 GPUs, batch_size 2, fp32: cannot tell what holds it back. It reaches" in said
     )
@@ -329,7 +327,7 @@ def test_every_explained_cell_is_counted_and_the_ideal_is_named(analysis):
     """A bug: of three verdicts the third was in no count, and nothing said lost of what."""
     fill_gpus(fp16_beside_fp32())
     said = analysis("explain").stdout
-    assert "8 trials: 4 communication-bound, 1 healthy, 3 cannot tell." in said
+    assert "8 trials: 4 communication-bound, 1 healthy, 3 unclear." in said
     assert "of 8 times replicated_nccl on 1 GPU." in said
 
 

@@ -87,7 +87,7 @@ def test_of_cpu_devices_it_is_not_said_whether_more_pay(analysis):
         assert shown.splitlines()[0] == (
             "Whether more GPUs pay is not known: CPU devices share the cores of one machine."
         )
-        assert "CPU devices: parts of one machine's cores" in shown
+        assert "CPU devices: not comparable with GPU results" in shown
     many = [small(num_gpus=num, seed=seed) for seed in range(4) for num in (1, 2, 4, 8)]
     fill("results.db", [(spec, 100.0) for spec in many], name="many")
     assert "images/s" in shown

@@ -12,7 +12,7 @@ from tests.analysis.interrupted import interrupted
 def line(ended) -> str:
     """The line, or nothing."""
     assert ended.exit_code == 0, ended.stderr
-    found = [one for one in ended.stdout.splitlines() if one.startswith("without a number: ")]
+    found = [one for one in ended.stdout.splitlines() if " without a number (" in one]
     assert len(found) < 2
     return "".join(found)
 
@@ -30,8 +30,8 @@ def fill_both() -> None:
 def test_failed_trials_and_those_not_run_are_named_with_what_to_do(analysis, asked):
     fill_both()
     assert line(analysis(*asked, "num_gpus<=8")) == (
-        "without a number: 4 trials (1 out of memory, 1 failed, 2 not run yet); "
-        "scalemark show 4 shows the first; "
+        "4 trials without a number (1 out of memory, 1 failed, 2 not run yet): "
+        "scalemark show 4; "
         "scalemark status has the command that runs the rest"
     )
 
@@ -39,13 +39,19 @@ def test_failed_trials_and_those_not_run_are_named_with_what_to_do(analysis, ask
 @pytest.mark.parametrize("command", ["advise", "explain"])
 def test_only_those_under_the_filter_are_named(analysis, command):
     fill_both()
-    assert "2 trials (1 out of memory, 1 failed); " in line(analysis(command, "model=vgg16"))
-    assert "2 trials (2 not run yet); " in line(analysis(command, "model=trivial"))
-    assert "1 trial (1 not run yet); " in line(analysis(command, "model=trivial", "num_gpus!=4"))
+    assert "2 trials without a number (1 out of memory, 1 failed): " in line(
+        analysis(command, "model=vgg16")
+    )
+    assert "2 trials without a number (2 not run yet): " in line(analysis(command, "model=trivial"))
+    assert "1 trial without a number (1 not run yet): " in line(
+        analysis(command, "model=trivial", "num_gpus!=4")
+    )
     assert line(analysis(command, "strategy=replicated_nccl")) == ""
-    assert "2 trials (2 not run yet); " in line(analysis(command, "sweep=night"))
+    assert "2 trials without a number (2 not run yet): " in line(analysis(command, "sweep=night"))
     # the host of the rest is unknown
-    assert "2 trials (1 out of memory, 1 failed); " in line(analysis(command, "host=gpubox"))
+    assert "2 trials without a number (1 out of memory, 1 failed): " in line(
+        analysis(command, "host=gpubox")
+    )
 
 
 def test_a_trial_that_has_run_since_is_not_named(analysis):
@@ -56,7 +62,7 @@ def test_a_trial_that_has_run_since_is_not_named(analysis):
 
 def test_explain_names_what_is_left_of_the_newest_sweep(analysis):
     interrupted(2)
-    assert "2 trials (2 not run yet); " in line(analysis("explain"))
+    assert "2 trials without a number (2 not run yet): " in line(analysis("explain"))
 
 
 def test_advise_says_once_what_is_left_of_a_sweep(analysis):
@@ -69,4 +75,4 @@ def test_advise_says_once_what_is_left_of_a_sweep(analysis):
 def test_json_of_advice_has_the_line(analysis):
     fill_both()
     last = json.loads(analysis("advise", "model=vgg16", "--json").stdout)
-    assert last["without_number"].startswith("without a number: 2 trials (1 out of memory")
+    assert last["without_number"].startswith("2 trials without a number (1 out of memory")

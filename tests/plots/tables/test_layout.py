@@ -298,12 +298,13 @@ def test_of_many_doubts_those_that_are_not_shown_name_their_attempts():
 
 def test_doubts_that_differ_in_numbers_are_one_note_that_names_the_attempt():
     """A bug: it named the first attempt of the trial, which may be valid."""
-    fill("r.db", [(small(), 100.0), (small(), 101.0), (small(num_gpus=2), 150.0)])
+    numbers = [(small(num_gpus=num), 100.0) for num in (1, 1, 2, 4, 8)]
+    fill("r.db", numbers)
     suspect(["others took 0.5 of 2 cores"], 2)
-    suspect(["others took 1.5 of 2 cores"], 3)
+    suspect(["others took 1.5 of 2 cores"], 3, 4)
     found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
     assert [note for note in found.tables[0].notes if note.startswith("*")] == [
-        f"* others took 0.5 of 2 cores: see {SHOW} 2; 1 more like it"
+        f"* others took 0.5 of 2 cores: see {SHOW} 2; 2 more like it"
     ]
 
 
@@ -335,6 +336,26 @@ def test_a_doubt_that_all_numbers_share_is_said_once_above():
         "Every number is in doubt: 2 of 2 cores were busy. Repeat before deciding.",
     )
     assert texts(found.tables[0]) == {"replicated_none": ["100", "150*"]}
+
+
+def test_a_doubt_that_all_share_in_other_numbers_marks_none():
+    fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0)])
+    suspect(["others took 1.9 of 2 cores"], 1)
+    suspect(["others took 1.2 of 2 cores"], 2)
+    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
+    said = "Every number is in doubt, for example: others took 1.9 of 2 cores. Repeat before"
+    assert [doubt.startswith(said) for doubt in found.doubts] == [True]
+    assert texts(found.tables[0]) == {"replicated_none": ["100", "150"]}
+
+
+def test_rows_without_a_speed_up_are_not_the_whole_strategy():
+    """A bug: a strategy that had speed-ups in other rows was said to have none."""
+    fill(
+        "r.db", [(small(), 9.0), (small(num_gpus=2), 18.0), (small(num_gpus=2, batch_size=9), 1.0)]
+    )
+    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"))
+    said = "no speed-up of some rows of replicated_none: no number on 1 CPU device"
+    assert any(line.startswith(said) for table in found.tables for line in table.notes)
 
 
 def test_a_doubt_about_a_trial_is_that_of_the_version_that_ran_it():
