@@ -348,16 +348,6 @@ def test_a_doubt_that_all_share_in_other_numbers_marks_none():
     assert texts(found.tables[0]) == {"replicated_none": ["100", "150"]}
 
 
-def test_rows_without_a_speed_up_are_not_the_whole_strategy():
-    """A bug: a strategy that had speed-ups in other rows was said to have none."""
-    fill(
-        "r.db", [(small(), 9.0), (small(num_gpus=2), 18.0), (small(num_gpus=2, batch_size=9), 1.0)]
-    )
-    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"))
-    said = "no speed-up of some rows of replicated_none: no number on 1 CPU device"
-    assert any(line.startswith(said) for table in found.tables for line in table.notes)
-
-
 def test_a_doubt_about_a_trial_is_that_of_the_version_that_ran_it():
     fill("r.db", [(small(), 100.0)])
     other = ENVIRONMENT | {"packages": ENVIRONMENT["packages"] | {"tensorflow": "2.22.0"}}

@@ -116,6 +116,15 @@ def test_a_single_point_is_a_table(plots):
     )
 
 
+def test_rows_without_a_speed_up_are_not_the_whole_strategy(plots):
+    """A bug: a strategy that had speed-ups in other rows was said to have none."""
+    fill(
+        "results.db", [(small(), 9.0), (small(num_gpus=2), 18.0), (small(num_gpus=2, xla="on"), 1)]
+    )
+    said = "no speed-up of some rows of replicated_none: no number on 1 CPU device"
+    assert said in plots("table").stdout
+
+
 @pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json", "tidy"])
 def test_0_throughput_divide_nothing(plots, form):
     fill(
