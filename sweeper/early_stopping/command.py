@@ -15,7 +15,7 @@ from store.errors import StoreError
 from sweeper import SweepRefusedError
 from sweeper.early_stopping import judge as judging
 from sweeper.early_stopping import rule
-from sweeper.early_stopping.metric import THROUGHPUT, Metric, parse_kept
+from sweeper.early_stopping.metric import FALLS, THROUGHPUT, Metric, parse_kept
 from sweeper.grid.plan_view import machine_line
 
 NOT_BETTER = 1
@@ -88,6 +88,8 @@ def judge(
         raise typer.BadParameter(f"--margin {margin:g}: wanted percent, more than 0 and below 100")
     if lower and metric == THROUGHPUT:
         raise typer.BadParameter("--lower: more throughput is better; name a number by --metric")
+    if not lower and FALLS.search(metric):
+        raise typer.BadParameter(f"--metric {metric}: less of it is better; add --lower")
     if markdown and as_json:
         raise typer.BadParameter("--markdown and --json: choose one")
     asked = judging.Asked(

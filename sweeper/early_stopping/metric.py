@@ -1,6 +1,7 @@
 """The number by which a change is judged, and what is read of the numbers of its runs."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from sweeper import SweepRefusedError
 from sweeper.early_stopping.rule import KeptMetric
 
 THROUGHPUT = "throughput"
+FALLS = re.compile(r"(?i)(^|[^a-z])(loss|perplexity|ppl|error)$")  # names of what is better low
 _LEAST, _MOST = 1e-150, 1e150  # ratios of values within are numbers, too
 
 

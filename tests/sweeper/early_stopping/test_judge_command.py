@@ -153,6 +153,7 @@ REFUSED = (
     ("batch_size=128", "--baseline", "ffff"),
     ("batch_size=128", "--lower"),
     ("batch_size=128", "--metric", "val_loss", "--lower"),
+    ("batch_size=128", "--metric", "val_loss"),
     ("batch_size=128", "--keep", "loss=0.5%"),
     ("batch_size=128", "--keep", "loss=much"),
     ("batch_size=128", "--keep", "throughput=-1%", "--keep", "throughput=-2%"),
