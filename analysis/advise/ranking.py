@@ -43,11 +43,11 @@ _UNLIKE = 0.02
 
 _LEAST_FREEDOM = 4  # repeats beyond the first, before which a race may stop one by chance
 
-_LOOKS = 2
+_LOOKS = 3
 """How often a choice that a race put out is judged as if looked at: it stopped when it looked slow.
 
-Of two equals of 10 repeats one was called worse in up to 8 % of rankings with one look, in up to
-5 % with two (`benchmarks/advice.py`).
+Of two equals of 10 repeats one was called worse in up to 8 % of rankings with one look; with three
+and half of the error for single runs, in up to 5 % of any equals (`benchmarks/advice.py`).
 """
 
 
@@ -211,7 +211,8 @@ def _all_behind(top: Candidate, others: Sequence[Candidate]) -> list[Behind]:
         farthest = _behind(top, others[place - 2], num_compared, num, spread)
         if farthest.low is None:
             wrong += farthest.chance
-            most_wrong = LEVEL / _LOOKS if farthest.is_out_of_race else _MOST_WRONG
+            # any of all may have come first in a race that put this one out
+            most_wrong = LEVEL / (2 * num) if farthest.is_out_of_race else _MOST_WRONG
             farthest = replace(farthest, is_in_doubt=wrong > most_wrong / (num - 1))
         elif farthest.is_by_all:
             are_proven = are_proven and farthest.is_proven
