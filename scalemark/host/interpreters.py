@@ -66,9 +66,9 @@ for folder in map(os.path.abspath, filter(None, sys.path)):
         try:
             with open(os.path.join(folder, entry, "direct_url.json")) as file:
                 source = json.load(file)
-            if source["dir_info"].get("editable"):
+            if source.get("dir_info", {}).get("editable"):
                 imported.append(source["url"].partition("file://")[2])
-            else:  # a copy of a folder, which keeps its version when that is edited
+            else:  # a copy of a folder or a commit, which may have the version of another
                 with open(os.path.join(folder, entry, "RECORD"), "rb") as file:
                     packages[name] = version + "+" + hashlib.sha256(file.read()).hexdigest()[:8]
         except (OSError, ValueError, KeyError):

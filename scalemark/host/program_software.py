@@ -121,8 +121,8 @@ def code_of(
 
 def _helpers(launch: Launch, files: Sequence[Path], modules: Iterable[Path]) -> Collection[Path]:
     """Return the Python sources beside a script, and those of tests, that nothing names: the words
-    of their names stand neither in the command line nor in what may be loaded. None where an axis
-    names the script, or a source loads others by names that it makes.
+    of their names stand neither in the command line, nor in settings that it names, nor in what may
+    be loaded. None where an axis names the script, or a source loads others by names that it makes.
     """
     command = " ".join(launch.words)
     if _OF_AXIS.search(command) or _LOADS_ANY.search(os.fsencode(command)):
@@ -130,6 +130,10 @@ def _helpers(launch: Launch, files: Sequence[Path], modules: Iterable[Path]) -> 
     beside = {script.parent for script in launch.scripts}
     waiting: dict[Path, set[bytes]] = {}
     to_read = list(modules)
+    for word in (*launch.words[:MOST_WORDS], *launch.settings_of_shells()):
+        settings = launch.folder / word.rpartition("=")[2]
+        if settings.name.endswith(IN_SETTINGS) and template.is_file(settings):
+            to_read.append(settings)
     for file in files:
         if file.suffix != ".py" or file in launch.scripts or _ALWAYS_LOADED.fullmatch(file.stem):
             to_read.append(file)

@@ -1,14 +1,14 @@
 """Names the environment variables that change numbers, by how they begin. It imports nothing."""
 
 _OF_DEVICES = ("CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "ROCM_", "HSA_", "MIOPEN_")
-_OF_LINKS = ("NCCL_", "RCCL_", "UCX_", "FI_", "GLOO_", "HOROVOD_")
+_OF_LINKS = ("NCCL_", "RCCL_", "UCX_", "FI_", "GLOO_", "HOROVOD_", "I_MPI_", "MPICH_")
 _OF_THREADS = (
     *("OMP_", "GOMP_", "MKL_", "KMP_", "OPENBLAS_", "BLIS_", "VECLIB_", "NUMEXPR_", "MALLOC_"),
 )
 _OF_FRAMEWORKS = (
     *("TF_", "XLA_", "TORCH", "PYTORCH_", "JAX_", "KERAS_", "ONEDNN_", "DNNL_", "TRITON_"),
     *("NVTE_", "ACCELERATE_", "DS_", "DEEPSPEED_", "MEGATRON_", "FSDP_", "FLASH_ATTENTION_"),
-    *("LIBTPU_INIT_ARGS", "NEURON_CC_", "ATEN_CPU_", "HIP_FORCE_", "GPU_MAX_HW_QUEUES"),
+    *("LIBTPU_INIT_ARGS", "NEURON_CC_", "ATEN_CPU_", "HIP_FORCE_", "GPU_MAX_HW_QUEUES", "PT_HPU_"),
     *("TRANSFORMERS_", "TOKENIZERS_", "BITSANDBYTES_", "PYTHONHASHSEED", "PYTHONOPTIMIZE"),
 )
 OF_THE_LOADER = ("LD_PRELOAD", "LD_LIBRARY_PATH")

@@ -152,6 +152,7 @@ NOT_NOTICED = {
     "a new environment": lambda _: write("env/lib/x.py", "z = 1\n"),
     "what its editor keeps": lambda _: write(".vscode/settings.json", "{}"),
     "a variable of the terminal": lambda given: given.update(TERM="dumb", SSH_TTY="/dev/pts/1"),
+    "a copy that a library keeps": lambda _: write("wandb/run-1/files/code/train.py", "x = 1\n"),
     "a helper beside a script": lambda _: write("scripts/plot_it.py", "x = 1\n"),
     "the tests of a library": lambda _: write("tests/test_model.py", "import mylib.model\n"),
     "a file that was touched": lambda _: Path("mylib/model.py").touch(),
@@ -356,6 +357,19 @@ def test_a_helper_counts_where_it_may_be_loaded(names, starts):
         assert (key(starts.split()) != before) == bool(loads or starts == "sh any.sh")
 
 
+@pytest.mark.parametrize("words", ["--config exp/c.yaml", "--config=exp/c.yaml", "run.sh"])
+def test_a_module_that_only_a_file_of_settings_names_counts(words):
+    """A bug: `class_path: by_hand.Net` in a file that git does not know was not looked at."""
+    write("by_hand.py", "x = 1\n")
+    write("train.py", "from lightning.pytorch.cli import LightningCLI\nLightningCLI()\n")
+    write("run.sh", "python train.py fit --config exp/c.yaml\n")
+    write("exp/c.yaml", "model:\n  class_path: by_hand.Net\n")
+    starts = ["sh" if words == "run.sh" else "python train.py", words]
+    before = key(" ".join(starts).split())
+    append("by_hand.py", "x = 2\n")
+    assert key(" ".join(starts).split()) != before
+
+
 def test_all_sources_count_where_the_command_names_none():
     write("tool/cli.py", "x = 1\n")
     before = key(["sometool", "--fast"])
@@ -551,9 +565,10 @@ def test_a_folder_that_a_script_takes_from_its_caller_is_doubted(where):
     assert "takes code from folders that are only known" in doubt([], described)
 
 
-def test_a_package_that_is_installed_again_from_its_folder_counts():
+@pytest.mark.parametrize("info", ['"dir_info": {}', '"vcs_info": {"vcs": "git"}'])
+def test_a_package_that_is_installed_again_from_its_folder_counts(info):
     site = Path("site-packages").absolute()
-    write("site-packages/lib-1.dist-info/direct_url.json", '{"url": "file:///lib", "dir_info": {}}')
+    write("site-packages/lib-1.dist-info/direct_url.json", f'{{"url": "file:///lib", {info}}}')
     write("site-packages/lib-1.dist-info/RECORD", "lib.py,sha256=1,1\n")
     variables = os.environ | HERE | {"PYTHONPATH": str(site)}
     before = describe([sys.executable], Path.cwd(), variables)
