@@ -337,7 +337,7 @@ def _take_up_lost(engine: sa.Engine, config: Config, name: str) -> None:
         print(f"sweep: {said}", file=sys.stderr)
     rejected = [each for each in rebuilt.rejected if each.reason != BEING_RUN]
     if rejected:
-        said = f"{counted(len(rejected), 'run folder')} of {name} cannot be recorded"
+        said = f"not recorded: {counted(len(rejected), 'run folder')} of {name}"
         first = f"{rejected[0].where}: {rejected[0].reason}"
         print(f"sweep: {said}: {quoted(first)}", file=sys.stderr)
 

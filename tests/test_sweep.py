@@ -370,8 +370,10 @@ def test_attempts_that_a_database_lost_are_taken_from_their_folders():
     damaged = whole.with_name(whole.name.replace("-a1", "-a2"))
     shutil.copytree(whole, damaged)
     (damaged / "trial.json").write_text("{")
-    said = f"1 run folder of s cannot be recorded: {damaged.resolve()}: trial.json is damaged"
+    said = f"not recorded: 1 run folder of s: {damaged.resolve()}: trial.json is damaged"
     assert said in scripted(*options).stderr
+    Path("results.db").unlink()
+    assert "this database does not know it; where it was lost, " in scripted(*options).stderr
 
 
 @pytest.mark.parametrize("prevented", ["Function not implemented", "Operation not permitted"])

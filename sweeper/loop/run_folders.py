@@ -4,6 +4,7 @@ import errno
 import itertools
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ import sqlalchemy as sa
 
 from scalemark import run_folder
 from scalemark.host.orphans import end_started_by
+from scalemark.host.own_code import typed
 from scalemark.host.processes import is_alive, is_visible, this_process
 from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement, RankLimits, SweepRecord
 from scalemark.records.machine import Machine
@@ -139,6 +141,10 @@ def take_up_lost(engine: sa.Engine, runs_dir: Path, name: str) -> rebuild.Rebuil
     with reading(engine) as connection:
         sweep = connection.execute(sa.select(table.id, table.uid).where(table.name == name)).first()
         if sweep is None:
+            if (runs_dir / name / run_folder.SWEEP_FILE).exists():
+                again = shlex.join([*typed("db rebuild").split(), str(runs_dir / name)])
+                reason = f"this database does not know it; where it was lost, {again} adds it"
+                rebuilt.rejected.append(Rejected(where=str(runs_dir / name), reason=reason))
             return rebuilt
         attempts = sa.select(sa.func.count()).where(schema.AttemptRow.sweep_id == sweep.id)
         num_known = connection.scalar(attempts) or 0
