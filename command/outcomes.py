@@ -28,6 +28,7 @@ _ERROR = re.compile(  # of a line without what a launcher puts before it
 )
 _OF_LAUNCHERS = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessExitedException|Horovod detected|SignalException"
+    r"|RayTaskError|TrainingFailedError"
     r"|^(?:srun|slurmstepd|mpirun|prterun): error"
 )
 _SAYS_LITTLE = re.compile(  # what is not the error, or stands around it
@@ -55,7 +56,7 @@ def last_error(lines: Sequence[str]) -> str:
     """Return the last line that looks like an error of the program, else the last one.
 
     Where a launcher names the rank that failed first, its lines come before those of others. An
-    error without a text is shown with the line above it.
+    error without a text is shown with the line above it, one that ends with a colon with the next.
     """
     texts = [named_rank(line)[1] for line in lines]
     errors = _errors(texts)
@@ -70,7 +71,8 @@ def last_error(lines: Sequence[str]) -> str:
             above = texts[place - 1].strip() if place > 0 and places is not others else ""
             if above and re.fullmatch(r"[\w.]+:?\s*", texts[place]):
                 return f"{lines[place]} ({above})"
-            return lines[place]
+            below = texts[place + 1 : place + 2] if texts[place].endswith(":") else []
+            return " ".join([lines[place], *map(str.strip, below)])
     return ""
 
 

@@ -231,6 +231,8 @@ CAUSES = {  # the end of an output, and the line of it that says why
     "RuntimeError: x\nException ignored in: <function f>\nOSError: y": "RuntimeError: x",
     "  what():  CUDA error: an illegal access\nException raised from c10 at x.cpp:43": "  what():  CUDA error: an illegal access",
     'Traceback (most recent call last):\n  File "t.py"\n    assert a < b\nAssertionError': "AssertionError (assert a < b)",
+    "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s): 'fc.weight'.\n\tmore": "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s): 'fc.weight'.",
+    "(W pid=1) ValueError: bad config\nray.exceptions.RayTaskError(ValueError): ray::_Inner.train()\n  File x\nValueError: bad config\nray.train.base_trainer.TrainingFailedError: The Ray Train run failed.": "ValueError: bad config",
     "Key 'a' is not in struct\nSet HYDRA_FULL_ERROR=1": "Key 'a' is not in struct",
 }
 
