@@ -76,6 +76,10 @@ class _Panel:
     title: str
     lines: Mapping[str, Sequence[Result]]
 
+    @property
+    def results(self) -> list[Result]:
+        return [result for of_line in self.lines.values() for result in of_line]
+
 
 def draw_lines(source: PlotSource, chart: LineChart) -> Iterator[Picture]:
     """Yield a picture per model and machine that has a line."""
@@ -134,12 +138,18 @@ def _picture(table: Table, name: str, source: PlotSource, chart: LineChart) -> P
     drawing.set_title(figure, title)
     handles: dict[str, Artist] = {}
     marks: list[str] = []
+    ideals: list[tuple[int, float]] = []
     for axes, panel in zip(grid, shown, strict=True):
         if panel.title:
             drawing.small_title(axes, panel.title)
         handles |= _draw_panel(axes, panel, looks, chart)
         marks += _marks(panel, chart)
-    counts = {int(result.axes[chart.along]) for result in table.results}
+        ideals += chart.ideal(panel.results)
+    counts = {int(result.axes[chart.along]) for panel in shown for result in panel.results}
+    points = [chart.point(result) for panel in shown for result in panel.results]
+    for axes in grid:  # panels share their axes
+        _scale_x(axes, sorted(counts))
+        _scale_y(axes, max(map(top_of, points)), ideals, chart, is_log=_is_wide(counts))
     x_label = chart.x_label(table)
     if _is_wide(counts):
         x_label += " (log)"
@@ -211,21 +221,16 @@ def _draw_panel(
 ) -> dict[str, Artist]:
     handles: dict[str, Artist] = {}
     failing: dict[int, int] = defaultdict(int)
-    highest = 0.0
-    counts = set()
-    every: list[Result] = []
     hollow = {"linestyle": "none", "markerfacecolor": GROUND, "gid": "doubt", "zorder": 3}
     for name, results in panel.lines.items():
         style = series_style(looks[name])
         xs, ys = [], []
         for result in results:
             at = int(result.axes[chart.along])
-            counts.add(at)
             point = chart.point(result)
             if point is not None:
                 xs.append(at)
                 ys.append(point.value)
-                highest = max(highest, top_of(point))
                 draw_spread(axes, at, point.repeats, point.low, point.high, color=style["color"])
                 if chart.is_doubted(result):
                     axes.plot([at], [point.value], **style | hollow)
@@ -236,14 +241,11 @@ def _draw_panel(
                 failing[at] += 1
         axes.plot(xs, ys, label=name, **style)
         handles[name] = Line2D([], [], **style)
-        every += results
-    ideal = chart.ideal(every)
+    ideal = chart.ideal(panel.results)
     if len(ideal) > 1:
         dotted: dict[str, Any] = {"color": FAINT, "linestyle": (0, (1, 2))}
         axes.plot(*zip(*ideal, strict=True), label="ideal", **dotted)
         handles["ideal"] = Line2D([], [], **dotted)
-    _scale_x(axes, sorted(counts))
-    _scale_y(axes, highest, ideal, chart, is_log=_is_wide(counts))
     return handles
 
 
@@ -325,9 +327,7 @@ def _scale_y(
 
 def _marks(panel: _Panel, chart: LineChart) -> list[str]:
     """Return what the marks of a panel mean."""
-    results: list[Result] = []
-    for of_line in panel.lines.values():
-        results += of_line
+    results = panel.results
     points = list(filter(None, map(chart.point, results)))
     marks: list[str] = []
     for point in points:

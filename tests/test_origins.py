@@ -113,7 +113,7 @@ def test_the_first_line_of_advice_names_the_other_origin(run):
     fill_with(DeviceKind.GPU)
     (first, *_) = run("advise").stdout.splitlines()
     assert first == (
-        "Newest sweep: measured resnet50 (measured); --sweep, --origin simulated or filters choose."
+        "Newest sweep: measured resnet50 (measured); there is --origin simulated, too."
     )
 
 

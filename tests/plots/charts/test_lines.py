@@ -123,6 +123,21 @@ def test_settings_are_lines_of_one_picture_and_panels_where_they_are_many():
     assert {axes.get_title(loc="left") for axes in figure.axes} >= {"fp32, batch_size 8"}
 
 
+def test_panels_that_share_their_axes_show_every_point():
+    """A bug: the last panel set the axes of all, and the fastest were out of the picture."""
+    grids = [("bf16", (32, 48, 64), (1, 2, 8)), ("fp32", (8, 16, 24), (1, 2))]
+    entries = [
+        (resnet(way, num, batch_size=size, precision=precision), 10.0 * num * size)
+        for precision, sizes, counts in grids
+        for way in (0, 1)
+        for num in counts
+        for size in sizes
+    ]
+    fill("results.db", [*entries, *((resnet(2, num), 1.0) for num in (1, 2))])
+    for axes in picture("scaling").axes:
+        assert (axes.get_xlim()[1] > 8, axes.get_ylim()[1] > 5120) == (True, True)
+
+
 def test_of_many_lines_the_fastest_are_drawn_and_the_others_counted():
     entries = [
         (resnet(num_gpus=num, batch_size=size), 10.0 * num * size)
