@@ -176,7 +176,6 @@ _ENDED = {
     Outcome.OUT_OF_MEMORY: "ran out of memory",
     Outcome.TIMED_OUT: "timed out",
     Outcome.UNSUPPORTED: "cannot run here",
-    Outcome.INVALID: "brought no number that may be quoted",
 }
 
 

@@ -114,9 +114,9 @@ def _headline(answer: Recommendation) -> str:
         if not question.choices:
             apart = "in every trial the replicas trained independently"
             return f"No advice for {question.model}: {apart}."
-        choices = counted(len(question.choices), "choice")
-        ended = ways([choice.outcome for choice in question.choices])
-        return f"No advice for {question.model}: none of {choices} has a number ({ended})."
+        num, ended = len(question.choices), ways([choice.outcome for choice in question.choices])
+        which = f"none of {num} choices has a" if num > 1 else "its only trial has no"
+        return f"No advice for {question.model}: {which} number ({ended})."
     pick = ranking.pick
     rate = f"{_throughput(answer, pick.result)} {pick.result.unit}"
     choice, doubt = described(pick.result), _doubt(answer, ranking)

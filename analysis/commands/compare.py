@@ -338,7 +338,7 @@ def _basis(ratio: Ratio) -> str:
 def _without_number(row: PairRow) -> Iterator[str]:
     for name, result in ((row.name_a, row.a), (row.name_b, row.b)):
         if result.outcome == Outcome.INVALID:
-            yield f"{name} has no number that may be quoted"
+            yield f"{name} has no usable number"
         elif result.throughput is None:
             yield f"{name} has no number ({result.ended})"
 

@@ -401,7 +401,9 @@ def scaling(
         shows_all = True
     if shows_all:
         facts = [table_facts(answer.table) for answer in answers]
-        shared = [note for note in facts[0] if all(note in of_table for of_table in facts)]
+        shared = []
+        if len(facts) > 1:
+            shared = [note for note in facts[0] if all(note in of_table for of_table in facts)]
         for note in shared:
             say(console, note, "dim")
         for answer in answers:

@@ -87,7 +87,7 @@ def histories(selection: Selection) -> list[Record]:
     if not attempts:
         asked = f" like {selection.asked}" if selection.asked else " in it"
         raise NothingFoundError(
-            f"{locate(selection.db).name}: no number that may be quoted{asked}; see "
+            f"{locate(selection.db).name}: no usable number{asked}; see "
             f"{own_command(selection.db, 'list')}"
         )
     return records(attempts, begun, is_simulated=is_simulated)
