@@ -656,7 +656,7 @@ WRONG = [
     (["strategy=Mirrored"], "did you mean mirrored?"),
     (["strategy=MirroredStrategy"], "did you mean mirrored?"),
     (["strategy=ps"], "did you mean ps_cpu or ps_gpu or distributed_ps?"),
-    (["strategy=model.fit"], "here it is called fit"),
+    (["strategy=model.fit"], "here it is fit"),
     (["strategy=mirrored_nccl"], "did you mean variable_update=mirrored all_reduce=nccl?"),
     (["hardware=dgx1"], "did you mean dgx1_p100 or dgx1_v100?"),
     (["num_gpus=17"], "num_gpus=17: there are 16 CPU devices"),

@@ -400,7 +400,7 @@ def next_step(answers: Sequence[Recommendation], left: NotRun | None = None) -> 
     for prefix, answer in named:
         # nothing else is worth a trial before
         if answer.pick is not None and is_worth_again(answer.pick, answer.question.able):
-            why = f"measure {prefix}{described(answer.pick)} again, it is one suspect run"
+            why = f"measure {prefix}{described(answer.pick)} again, for it is one suspect run"
             return NextStep(why=why, commands=(again.rerun_command(answer.pick, REPEATS),))
     # the first of each is its cheapest
     trials = [(prefix, answer) for prefix, answer in named if answer.next_trials]

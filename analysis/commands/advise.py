@@ -223,19 +223,18 @@ def _table(answer: Recommendation) -> _Table:
         return (column_heading(question.choices[0]), "outcome", "doubts"), rows
     unit = f"{question.unit}{_interval([answer])}"
     columns = (column_heading(ranking.top.result), unit, "vs best", "doubts")
-    are_single = _are_single_runs([answer])
+    said = _said([answer])
     standings = ranking.standings
     texts = cells([candidate.result for candidate, _, _ in standings], ranking.top.result)
     for text, (candidate, behind, standing) in zip(texts, standings, strict=True):
         row = [text, _throughput(answer, candidate.result)]
         row.append("best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x")
-        doubts = _marks(candidate.result, are_single=are_single)
+        doubts = _marks(candidate.result, said)
         is_close = standing not in ("best", "worse")
         is_repeated = len(candidate.scores) > 1 and not question.is_published
         if behind is not None and is_close and is_repeated and not behind.is_noisy:
             doubts.insert(0, "tie")
-        row.append(", ".join(doubts))
-        rows.append(tuple(row))
+        rows.append((*row, ", ".join(doubts)))
     return columns, rows
 
 
@@ -243,7 +242,7 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
     """Return a row for each answer, with its best choice."""
     devices = {answer.question.environment.devices for answer in answers}
     units = {answer.question.unit for answer in answers}
-    are_single = _are_single_runs(answers)
+    said = _said(answers)
     rows: list[tuple[str, ...]] = []
     for name, answer in zip(names_of(answers), answers, strict=True):
         pick = answer.pick
@@ -260,9 +259,7 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
         own = setting(pick)
         for axis in axes_apart([setting(choice) for choice in answer.question.able]):
             best.append(named(axis, own.get(axis)))
-        rows.append(
-            (name, ", ".join(best), throughput, ", ".join(_marks(pick, are_single=are_single)))
-        )
+        rows.append((name, ", ".join(best), throughput, ", ".join(_marks(pick, said))))
     best_heading = "best"
     if len(devices) == 1:
         best_heading = f"best, on N {devices.pop()}"
@@ -270,12 +267,17 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
     return ("model", best_heading, f"{unit}{_interval(answers)}", "doubts"), rows
 
 
-def _marks(result: Result, *, are_single: bool) -> list[str]:
-    """Return the badges of a result, without those that the headline says of all single runs."""
-    shown = badges.of_result(result)
-    if are_single:
-        shown = [badge for badge in shown if badge not in ("single run", "noisy")]
-    return shown
+def _said(answers: Sequence[Recommendation]) -> set[str]:
+    """Return the badges that the headline says of all numbers."""
+    said = {"single run", "noisy"} if _are_single_runs(answers) else set()
+    results = [result for answer in answers for result in answer.question.able]
+    if (said or len(answers) == 1) and all(result.was_busy for result in results):
+        said.add("machine busy")
+    return said
+
+
+def _marks(result: Result, said: Collection[str]) -> list[str]:
+    return [badge for badge in badges.of_result(result) if badge not in said]
 
 
 def _interval(answers: Sequence[Recommendation]) -> str:

@@ -252,8 +252,12 @@ def screen(explained: Sequence[Explanation], selection: Selection) -> Screen:
         )
     worst_first = sorted(explained, key=_lost, reverse=True)
     lines = list(_verdict_rows(worst_first))
-    for line in lines:
-        used.update(line[-1].split(", "))
+    each = [line[-1].split(", ") for line in lines]
+    for doubts in each:
+        used.update(doubts)
+    # what all share stands at the foot alone
+    own = [[doubt for doubt in doubts if not all(doubt in of for of in each)] for doubts in each]
+    lines = [(*line[:-1], ", ".join(doubts)) for line, doubts in zip(lines, own, strict=True)]
     # how many trials are held back by what, and the verdict on the worst
     bounds = Counter(str(each.diagnosis.bound or "unclear") for each in worst_first)
     counts = ", ".join([f"{num} {bound}" for bound, num in bounds.items()])
@@ -398,7 +402,7 @@ def _next_step(explained: Sequence[Explanation], selection: Selection) -> NextSt
         trial = target.trial_id[:ID_DIGITS]
         of_which = f"{named(target)}: " if len(explained) > 1 else ""
         if again.is_worth_again(target, targets):
-            why = f"{of_which}measure it again, it is one suspect run"
+            why = f"{of_which}measure it again, for it is one suspect run"
             return NextStep(why=why, commands=(again.rerun_command(target, _REPEATS),))
         for remedy in explanation.remedies:
             why = f"{of_which}try {remedy.change}, for {remedy.why}"

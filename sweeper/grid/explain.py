@@ -288,7 +288,10 @@ def _free_axis_name(override: str) -> str:
 
 
 _OF_OTHERS = {
-    **dict.fromkeys(("ddp", "distributeddataparallel", "horovod"), "process_per_gpu_nccl"),
+    **dict.fromkeys(
+        ("ddp", "distributeddataparallel", "horovod"),
+        "process_per_gpu_nccl, or process_per_gpu_ring without GPUs",
+    ),
     **dict.fromkeys(("fsdp", "fullyshard", "fullyshardeddataparallel", "zero"), "sharded"),
     **dict.fromkeys(("dp", "dataparallel"), "ps_gpu"),
     "centralstorage": "ps_cpu",
@@ -315,7 +318,7 @@ def _no_such_choice(error: errors.MissingConfigException) -> str:
     if group == "strategy":
         known_here = _OF_OTHERS.get(re.sub("[^a-z]|strategy$", "", name.lower()))
         if known_here:
-            return f"strategy={name}: here it is called {known_here}; all has those of one host"
+            return f"strategy={name}: here it is {known_here}; strategy=all compares all"
         for update in abilities.choices_of(AXES["variable_update"]):
             if name == update:
                 return f"strategy={name}: no such strategy; did you mean variable_update={update}?"

@@ -71,12 +71,12 @@ def test_advice_moves_on_from_what_stays_suspect(analysis, command):
     best, next_best = on_gpus(8, **PS), on_gpus(8, **NCCL)
     single = [*alone, (best, 400.0), (next_best, 350.0)]
     fill("results.db", single, machine=GPU_BOX, details=[SUSPECT] * 4)
-    assert "again, it is one suspect run:" in step(analysis(command))
+    assert "again, for it is one suspect run:" in step(analysis(command))
     again = repeated(best, 330.0, 331.0, 332.0)
     fill("results.db", again, name="again", machine=GPU_BOX, details=[SUSPECT] * 3)
     ended = analysis(command, "--origin", "measured")
     assert step(ended)
-    assert "again, it is one suspect run" not in step(ended)
+    assert "again, for it is one suspect run" not in step(ended)
 
 
 def test_repeats_that_contradict_each_other_are_asked_for_once(analysis):

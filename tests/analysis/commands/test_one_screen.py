@@ -67,6 +67,19 @@ def test_a_hundred_trials_fit_one_screen(analysis, origin):
         assert ended.stdout.startswith(f"Newest sweep: first ({origin})")
         assert all(len(command) < 80 for command in commands(ended))
     assert len(advice.stdout.split()) <= 120
+    lines = [line for line in explained.stdout.splitlines() if "single run" in line]
+    assert [line.partition(":")[0] for line in lines[-1:]] == ["single run"], "below the table"
+    assert len(lines) <= 2, "and in the headline"
+
+
+@pytest.mark.parametrize("cores_taken", [1.9, 0.0])
+def test_a_doubt_that_the_headline_says_of_all_is_in_no_row(analysis, cores_taken):
+    numbers = [(small(num_gpus=num), 100.0 * num) for num in (1, 2)]
+    taken = [{"cores_taken_by_others": cores} for cores in (cores_taken, 1.9)]
+    fill("results.db", numbers, details=taken)
+    said = analysis("advise").stdout
+    assert "One run each on a busy machine: repeat before deciding." in said
+    assert ("machine busy" in said) is (cores_taken == 0)
 
 
 def test_advice_on_one_model_fits_one_screen(analysis, snapshot):
@@ -216,7 +229,7 @@ def test_a_suspect_single_run_is_measured_again_first(analysis, command):
     )
     trial = on_gpus(8, **PS).trial_id[:8]
     step = analysis(command).stdout.partition("Next: ")[2]
-    assert "again, it is one suspect run:" in step
+    assert "again, for it is one suspect run:" in step
     assert f"scalemark sweep from={trial} sweep.repeats=3 sweep.rerun=true\n" in step
 
 

@@ -56,7 +56,7 @@ def test_a_wrong_line_of_a_hardware_profile_is_named_with_its_value(tmp_path, li
 @pytest.mark.parametrize(
     ("strategy", "called"),
     [
-        ("ddp", "process_per_gpu_nccl"),
+        ("ddp", "process_per_gpu_nccl, or process_per_gpu_ring without GPUs"),
         ("FSDP", "sharded"),
         ("zero3", "sharded"),
         ("CentralStorageStrategy", "ps_cpu"),
@@ -64,7 +64,7 @@ def test_a_wrong_line_of_a_hardware_profile_is_named_with_its_value(tmp_path, li
 )
 def test_a_strategy_of_others_leads_to_ours(strategy, called):
     assert said_of(f"strategy={strategy}") == (
-        f"strategy={strategy}: here it is called {called}; all has those of one host"
+        f"strategy={strategy}: here it is {called}; strategy=all compares all"
     )
 
 
