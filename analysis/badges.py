@@ -47,7 +47,7 @@ def of_result(result: Result) -> list[str]:
         doubts.append("noisy")
     if is_superlinear(result):
         doubts.append("superlinear")
-    if result.failed:
+    if result.failed and not result.axes.get("takes_apart"):  # which has no number by design
         doubts.append("failures")
     if result.was_busy:
         doubts.append("machine busy")

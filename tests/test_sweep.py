@@ -230,7 +230,7 @@ def test_the_shell_completes_axes_and_choices(line, choices, monkeypatch):
     monkeypatch.setenv("COMP_LINE", line)
     assert set(sweep("-sc", "query=bash").stdout.split()) == choices
     monkeypatch.setenv("COMP_LINE", line.replace("python sweep.py", "scalemark sweep"))
-    of_scalemark = ran(sys.executable, "-m", "scalemark", "-sc", "query=bash")
+    of_scalemark = ran([sys.executable, "-m", "scalemark", "-sc", "query=bash"])
     assert set(of_scalemark.stdout.split()) == choices
 
 

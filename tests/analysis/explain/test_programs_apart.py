@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from analysis import badges
 from analysis.explain import programs
 from analysis.explain.ablations import Ablation
 from analysis.explain.causes import Bound
@@ -150,6 +151,7 @@ def test_the_host_costs_no_more_than_gpus_are_idle(utilization, of_parts, num_op
     fill((program(takes_apart=True), 100.0, apart(profiled)))
     source = Source(selection=Selection(db="results.db"))
     (result,) = source.results
+    assert "failures" not in badges.of_result(replace(result, failed=("invalid",)))
     seen = replace(programs.seen_of(result, result, source), utilization=utilization)
     assert programs.explain(seen).diagnosis.bound is bound
 
