@@ -53,7 +53,10 @@ if options.fault == "input":
     kind = tf.TensorSpec(batch.shape)
     data = tf.data.Dataset.from_generator(batches, output_signature=kind).as_numpy_iterator()
 begin = time.perf_counter()
-for number in range(1, options.steps + 1):
+first_s = None
+number = 0
+while number < options.steps or begin < first_s + 2:  # else a busy machine reads all at once
+    number += 1
     weights, loss = step(weights, jax.device_put(next(data), sharded))
     if options.fault == "beside":  # while the devices compute
         time.sleep(0.005)
@@ -65,3 +68,4 @@ for number in range(1, options.steps + 1):
     now = time.perf_counter()
     print(f"step {number} loss {loss:.5f} samples/s {len(batch) / (now - begin):.1f}", flush=True)
     begin = now
+    first_s = first_s or now

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 parser = argparse.ArgumentParser()
 parser.add_argument("--fault", default="none")
 parser.add_argument("--devices", type=int, default=1)
-parser.add_argument("--steps", type=int, default=40)
+parser.add_argument("--steps", type=int, default=100)
 options = parser.parse_args()
 torch.set_num_threads(1)
 rank = 0

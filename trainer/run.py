@@ -80,7 +80,6 @@ def _run(
     spec: TrialSpec, folder: RunFolder, given: Placement | None, cluster: Cluster | None
 ) -> AttemptResult:
     trial_devices = _devices(spec, folder, cluster)
-    prepare(spec)  # before the input is opened: its order depends on the seed
     gpus = telemetry.watched(spec, given)
     spare_core, shares_host = None, False
     if given:
@@ -390,12 +389,15 @@ def build(
 
 
 def open_training(spec: TrialSpec, trial_devices: devices.Devices) -> tuple[Training, towers.Input]:
-    """Build the towers, and open the input that they take. Raises UnsupportedTrialError."""
+    """Build the towers, then open the input that they take: setting seeds waits for all that runs,
+    and holds locks that a pipeline needs which sends to other hosts. Raises UnsupportedTrialError.
+    """
     if is_own(spec.model):  # it says what it takes once it is built
         training = build(spec, trial_devices)
         return training, Synthetic(spec, trial_devices, training.template.example)
-    data = towers.load("data", spec.data).open_input(spec, trial_devices)
-    return build(spec, trial_devices, at=data.at), data
+    training = build(spec, trial_devices, at=lambda batches, index: data.at(batches, index))
+    data: towers.Input = towers.load("data", spec.data).open_input(spec, trial_devices)
+    return training, data
 
 
 def _template(spec: TrialSpec, model: Callable[[], keras.Model] | None) -> Template:
@@ -475,7 +477,6 @@ def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> AttemptResult
     if VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
         on_ready()
         trial_devices = join(spec, folder, own)
-        prepare(spec)
         training, data = open_training(spec, trial_devices)
         assert trial_devices.lockstep is not None  # it joined others
         num_calls = trial_devices.lockstep.follow(lambda: training.towers.step(data.next()))

@@ -22,7 +22,7 @@ rank, num_hosts, main_host, port, per_host, _ = sys.argv[1:]
 print("host", rank, "of", num_hosts, "meets at", main_host, port, "with", per_host, flush=True)
 for step in range(40):
     print(f"step {step} rate 1000", flush=True)
-    time.sleep(0.01)
+    time.sleep(0.03)
 """
 PLACES = " {host_rank} {num_hosts} {main_host} {free_port} {gpus_per_host} {run_dir}"
 

@@ -24,7 +24,7 @@ import sys, time
 num_gpus = int(sys.argv[1])
 print("run", file=open("runs.txt", "a"))
 for step in range(1, 31):
-    time.sleep(0.01)
+    time.sleep(0.04)
     print(f"step {step} loss {3 / step}", flush=True)
 print("total", 640 * num_gpus, "tokens/s", flush=True)
 """
