@@ -71,6 +71,7 @@ class StepCounter:
         self._epoch: int | None = None
         self._epoch_steps = 0
         self._epochs_before = 0  # steps of these, where lines say how many an epoch has
+        self._most = self._gap = 0  # printed in this epoch, and between two lines of one
         self._lines = _Lines()
         self._left: _Lines | None = None  # the lines before these
         self._evaluated = 0  # steps of the longest evaluation that began anew
@@ -94,6 +95,8 @@ class StepCounter:
             num_epochs = epoch - self._epoch
         if num_epochs < 0:
             return None  # of a rank that is behind
+        if num_epochs > 0 and 0 < step - self._most <= self._gap:  # they go on over epochs
+            num_epochs, epoch = 0, self._epoch
         if epoch is not None and epoch_steps:
             if num_epochs == 0 and epoch_steps != (self._epoch_steps or epoch_steps):
                 return None  # an evaluation within the epoch has a length of its own
@@ -102,7 +105,10 @@ class StepCounter:
             done: int | None = self._epochs_before + step
         else:
             done = self._done(step, epoch, epoch_steps)
-        self._epoch = epoch
+        if num_epochs == 0 and self._epoch is not None:
+            self._gap = max(self._gap, step - self._most)
+            step = max(step, self._most)
+        self._epoch, self._most = epoch, step
         if done is None or done <= self._highest:
             return None
         self._highest = done

@@ -51,6 +51,7 @@ PROGRAMS = {
     "--- 2022/12/06 08:40:17 - mmengine - INFO - Epoch(val)  [{epoch1}][  10/625]    eta: 0:00:20  time: 0.0373  data_time: 0.0010",
     "OpenNMT": "[2023-03-01 12:00:07,123 INFO] Step {step}/100000; acc: 10.5; ppl: 800.1; xent: 6.7; lr: 0.00001; sents: 5000; bsz: 60/100/2; {part:.0f}/{rate:.0f} tok/s; {elapsed:6.0f} sec;",
     "PaddlePaddle": "[2021/09/13 14:12:01] ppcls INFO: [Train][Epoch 1/20][Iter: {step}/1000]lr: 0.0125, top1: 0.1, loss: {loss:.3f}, batch_cost: {dt:.5f}s, reader_cost: 0.00212, ips: {rate:.5f} images/sec, eta: 0:10:00",
+    "PaddleSeg, whose steps go on over epochs": "2021/09/13 14:12:01 [INFO] [TRAIN] epoch: {epoch1}, iter: {step}/1200, loss: {loss:.4f}, lr: 0.01, batch_cost: {dt:.4f}, reader_cost: 0.00010, ips: {rate:.4f} samples/sec | ETA 00:10:00",
     "torchtitan": "[rank0]: - root - INFO - step: {step:2d}  loss: {loss:7.4f}  memory: 66.91GiB(70.4%)  tps: {rate:,.0f}  tflops: 314.71  mfu: 31.8%",
     "a mean under a plain name": "step {step}: loss {loss:.3f} throughput {mean:.1f} images/s",
     "a smoothed mean": "step {step}: loss {loss:.3f} throughput {smooth:.1f} images/s",
