@@ -27,7 +27,7 @@ from scalemark.records.measurement import (
 )
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec
 from store.database import open_for_writing, writing
-from store.rebuild import FolderSweep, Rebuilt, StateChange, add_sweep
+from store.rebuild import FolderSweep, Rebuilt, add_sweep
 from store.rows import FinishedAttempt
 
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")
@@ -54,6 +54,7 @@ ENVIRONMENT: dict[str, Any] = {
 MACHINE = Machine(
     host="box", cpu="AMD EPYC 7763", num_cores=64, memory_bytes=512 * 2**30, gpus=(), driver=""
 )
+_COMPLETED = {"state": State.COMPLETED, "num_attempts": 1}
 
 
 # model, strategy, precision, batch size, GPUs
@@ -70,7 +71,6 @@ class Made:
     sweep: dict[str, Any]  # columns of `sweeps`
     position: int
     spec: TrialSpec
-    changes: Sequence[StateChange]
     attempt: FinishedAttempt
 
 
@@ -82,7 +82,7 @@ def add(engine: sa.Engine, made: Iterable[Made], at_once: int = 5_000) -> None:
             sweep = FolderSweep(
                 head=some[0].sweep,
                 trials=list(trials.values()),
-                changes={(one.spec.trial_id, one.attempt.repeat): one.changes for one in some},
+                stands={(one.spec.trial_id, one.attempt.repeat): _COMPLETED for one in some},
                 attempts=[(MACHINE, one.attempt) for one in some],
             )
             with writing(engine) as connection:
@@ -111,9 +111,7 @@ def attempts(
     grid: Sequence[Axes] = GRID,
     num_repeats: int = REPEATS,
 ) -> Iterator[Made]:
-    """Completed attempts of each trial of the grid, then of the next seed, with every change of
-    their repeats' states.
-    """
+    """Completed attempts of each trial of the grid, then of the next seed."""
     chance = random.Random(1)
     for number in range(num_trials):
         seed, axes = 1 + number // len(grid), grid[number % len(grid)]
@@ -185,13 +183,7 @@ def _attempt(
 ) -> Made:
     speed *= chance.gauss(1, 0.01)
     steps = _steps(spec.num_gpus * spec.batch_size / speed, num_steps, chance)
-    ended = started + timedelta(seconds=chance.uniform(20, 39))
-    times = (sweep["started_at"], started - timedelta(milliseconds=3), started, ended)
-    states = (State.PENDING, State.CLAIMED, State.RUNNING, State.COMPLETED)
-    changes = []
-    for at, state in zip(times, states, strict=True):
-        number = int(state in (State.RUNNING, State.COMPLETED))
-        changes.append(StateChange(at, number, state))
+    duration_s = chance.uniform(20, 39)
     run_dir = (
         f"{spec.model}-{spec.variable_update}-x{spec.num_gpus}-{spec.trial_id[:8]}-r{repeat}-a1"
     )
@@ -199,7 +191,6 @@ def _attempt(
         sweep=sweep,
         position=position,
         spec=spec,
-        changes=changes,
         attempt=FinishedAttempt(
             trial_id=spec.trial_id,
             repeat=repeat,
@@ -210,7 +201,7 @@ def _attempt(
             ),
             run_dir=f"{sweep['run_dir']}/{run_dir}",
             started_at=started,
-            duration_s=(ended - started).total_seconds(),
+            duration_s=duration_s,
             result=AttemptResult(
                 outcome=Outcome.COMPLETED.value,
                 message="",

@@ -164,14 +164,14 @@ def ends(database: Path, scale: float, rounds: int) -> list[Row]:
             made = by_trial[repeat.trial_id]
             now = datetime.now(UTC)
             attempt = made.attempt
-            ledger.claim(repeat, now)
+            ledger.claim(repeat)
             number = ledger.run(repeat, attempt.run_dir, attempt.placement, now)
             finished = replace(attempt, repeat=repeat.repeat, attempt=number, started_at=now)
 
             def finish(
                 repeat_id: int = repeat.repeat_id, finished: FinishedAttempt = finished
             ) -> None:
-                ledger.finish(repeat_id, finished, datetime.now(UTC))
+                ledger.finish(repeat_id, finished)
 
             took.append(1000 * _seconds(finish))
         ledger.end(datetime.now(UTC), finished=True)

@@ -27,9 +27,10 @@ from scalemark.records.measurement import IN_FLIGHT, Outcome, State
 from store import schema
 from store.database import reading, writing
 from store.errors import StoreError
-from store.rows import FinishedAttempt, add_attempts, in_chunks, inserted_ids
+from store.rows import FinishedAttempt, add_attempts, in_chunks
 
 FINISHED_ELSEWHERE = "enough repeats of it are completed"
+KILLED = "its orchestrator was killed"
 _Repeat = schema.RepeatRow
 _Orchestrator = schema.OrchestratorRow
 
@@ -121,7 +122,7 @@ class Ledger:
         with reading(self.engine) as connection:
             return [OpenRepeat(**row) for row in connection.execute(statement).mappings()]
 
-    def claim(self, repeat: OpenRepeat, at: datetime) -> ClaimResult:
+    def claim(self, repeat: OpenRepeat) -> ClaimResult:
         """Raises LostError."""
         pending = self._own(repeat.repeat_id, State.PENDING)
         claimed = self._own(repeat.repeat_id, State.CLAIMED)
@@ -132,13 +133,12 @@ class Ledger:
             if self.wanted_repeats is not None:
                 missing = self.wanted_repeats - self._num_completed(connection, repeat.trial_id)
                 if missing <= 0:
-                    why = FINISHED_ELSEWHERE
-                    change(connection, pending, State.SKIPPED, at, why, reason=why)
+                    change(connection, pending, State.SKIPPED, reason=FINISHED_ELSEWHERE)
                     return ClaimResult.GONE
                 if self._num_in_flight(connection, repeat.trial_id) >= missing:
                     return ClaimResult.BUSY
             # of an earlier attempt nothing may seem to run
-            taken = change(connection, pending, State.CLAIMED, at, **NO_ATTEMPT)
+            taken = change(connection, pending, State.CLAIMED, **NO_ATTEMPT)
         if taken:
             return ClaimResult.TAKEN
         return ClaimResult.GONE
@@ -162,7 +162,7 @@ class Ledger:
             "placement": asdict(placement),
         }
         with writing(self.engine) as connection:
-            changed = change(connection, claimed, State.RUNNING, at, **NO_ATTEMPT | values)
+            changed = change(connection, claimed, State.RUNNING, **NO_ATTEMPT | values)
             # it may have been written before, and the answer was lost
             if not changed and not exists(connection, begun):
                 raise LostError(f"repeat {repeat.repeat} of trial {repeat.trial_id[:8]}")
@@ -176,39 +176,37 @@ class Ledger:
             if changed.rowcount != 1:
                 raise LostError(f"process {pid}")
 
-    def finish(
-        self, repeat_id: int, attempt: FinishedAttempt, at: datetime, *, again: str | None = None
-    ) -> None:
+    def finish(self, repeat_id: int, attempt: FinishedAttempt, *, again: bool = False) -> None:
         """Write the attempt with all it measured, and the repeat's next state: the outcome, or
-        pending with the reason `again`. Raises LostError.
+        pending when it is to be run `again`. Raises LostError.
         """
         running = (*self._own(repeat_id, State.RUNNING), _Repeat.num_attempts == attempt.attempt)
         outcome = State(attempt.result.outcome)
         with writing(self.engine) as connection:
-            if not change(connection, running, outcome, at, **NO_ATTEMPT):
+            if not change(connection, running, outcome, **NO_ATTEMPT):
                 if self._is_recorded(connection, attempt):
                     return  # by an earlier try, whose answer was lost
                 raise LostError(
                     f"attempt {attempt.attempt} of repeat {attempt.repeat} of trial "
                     f"{attempt.trial_id[:8]}"
                 )
-            if again is not None:
-                change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
+            if again:
+                change(connection, self._own(repeat_id, outcome), State.PENDING)
             add_attempts(connection, self.sweep_id, [(self.machine_id, attempt)])
 
-    def give_back(self, repeat_id: int, at: datetime) -> None:
+    def give_back(self, repeat_id: int) -> None:
         """Open a repeat again that was claimed, but not started after all."""
         claimed = self._own(repeat_id, State.CLAIMED)
         with writing(self.engine) as connection:
-            change(connection, claimed, State.PENDING, at, NOT_STARTED)
+            change(connection, claimed, State.PENDING)
 
-    def skip(self, repeat_ids: Iterable[int], reason: str, at: datetime) -> None:
+    def skip(self, repeat_ids: Iterable[int], reason: str) -> None:
         """Skip those of these repeats that are pending; the others are left as they are."""
         own = _Repeat.orchestrator_id == self.orchestrator_id
         pending = (_Repeat.state == State.PENDING, own)
         ids = list(repeat_ids)
         with writing(self.engine) as connection:
-            change_all(connection, ids, pending, State.SKIPPED, at, reason, reason=reason)
+            change_all(connection, ids, pending, State.SKIPPED, reason=reason)
 
     def beat(self, at: datetime) -> None:
         """Tell the others that this orchestrator lives. Raises LostError."""
@@ -331,9 +329,7 @@ def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abando
         return [_abandoned(row) for row in connection.execute(statement).mappings()]
 
 
-def close_abandoned(
-    engine: sa.Engine, repeat: Abandoned, finished: FinishedAttempt | None, at: datetime
-) -> bool:
+def close_abandoned(engine: sa.Engine, repeat: Abandoned, finished: FinishedAttempt | None) -> bool:
     """Record what became of it: `finished` is what its run folder held, None when it was not
     running but claimed only.
 
@@ -348,14 +344,14 @@ def close_abandoned(
     in_state = (*as_found, _Repeat.state == repeat.state)
     with writing(engine) as connection:
         if repeat.state is State.CLAIMED:
-            return change(connection, in_state, State.PENDING, at, KILLED)
+            return change(connection, in_state, State.PENDING)
         if finished is None:
             raise ValueError(f"{repeat}: it was running; wanted what its run folder held")
         outcome = State(finished.result.outcome)
-        if not change(connection, in_state, outcome, at, KILLED, **NO_ATTEMPT):
+        if not change(connection, in_state, outcome, **NO_ATTEMPT):
             return False
         if outcome is State.INTERRUPTED:
-            change(connection, as_found, State.PENDING, at, KILLED)
+            change(connection, as_found, State.PENDING)
         add_attempts(connection, repeat.sweep_id, [(repeat.machine_id, finished)])
         return True
 
@@ -404,11 +400,6 @@ def has_in_flight() -> sa.Exists:
 NO_ATTEMPT: dict[str, Any] = dict.fromkeys(
     ("started_at", "run_dir", "placement", "pid", "start_ticks")
 )
-# details of events
-CONTINUED = "continued"
-"""Detail of the event by which a later command opens a repeat again."""
-KILLED = "its orchestrator was killed"
-NOT_STARTED = "not started"
 
 
 def placement_of(stored: dict[str, Any] | None) -> Placement | None:
@@ -449,15 +440,11 @@ def change(
     connection: sa.Connection,
     which: Sequence[sa.ColumnElement[bool]],
     state: State,
-    at: datetime,
-    detail: str = "",
     **values: Any,
 ) -> bool:
     """Give a state and other values to repeats for which `which` holds; False without any."""
     statement = sa.update(_Repeat).where(*which).values(state=state, **values)
-    changed = connection.execute(statement.returning(_Repeat.id, _Repeat.num_attempts)).all()
-    _add_events(connection, state, at, detail, changed)
-    return bool(changed)
+    return connection.execute(statement).rowcount > 0
 
 
 def change_all(
@@ -465,20 +452,11 @@ def change_all(
     repeat_ids: Sequence[int],
     which: Sequence[sa.ColumnElement[bool]],
     state: State,
-    at: datetime,
-    detail: str = "",
     **values: Any,
 ) -> None:
     """Change many repeats, as `change` does."""
     for ids in in_chunks(repeat_ids):
-        change(connection, (_Repeat.id.in_(ids), *which), state, at, detail, **values)
-
-
-def add_pending(connection: sa.Connection, repeats: Sequence[dict[str, Any]], at: datetime) -> None:
-    """Add repeats with their first event."""
-    new = {"state": State.PENDING, "reason": "", "num_attempts": 0}
-    ids = inserted_ids(connection, _Repeat, [repeat | new for repeat in repeats])
-    _add_events(connection, State.PENDING, at, "", [(repeat_id, 0) for repeat_id in ids])
+        change(connection, (_Repeat.id.in_(ids), *which), state, **values)
 
 
 def num_in_states(connection: sa.Connection, sweep_id: int) -> Counter[State]:
@@ -486,27 +464,3 @@ def num_in_states(connection: sa.Connection, sweep_id: int) -> Counter[State]:
     counts = sa.select(_Repeat.state, sa.func.count()).where(_Repeat.sweep_id == sweep_id)
     rows = connection.execute(counts.group_by(_Repeat.state))
     return Counter({State(state): num for state, num in rows})
-
-
-def _add_events(
-    connection: sa.Connection,
-    state: str,
-    at: datetime,
-    detail: str,
-    repeats: Iterable[tuple[int, int] | sa.Row[int, int]],
-) -> None:
-    """Add an event to each: `repeats` are ids with the attempt's number, 0 before the first."""
-    table = schema.EventRow
-    last = sa.select(sa.func.coalesce(sa.func.max(table.number), 0))
-    of_repeat = last.where(table.repeat_id == sa.bindparam("of_repeat"))
-    statement = sa.insert(table).values(
-        repeat_id=sa.bindparam("of_repeat"),
-        number=of_repeat.scalar_subquery() + 1,
-        attempt=sa.bindparam("of_attempt"),
-        at_unix_us=at,
-        state=state,
-        detail=detail,
-    )
-    rows = [{"of_repeat": repeat_id, "of_attempt": attempt} for repeat_id, attempt in repeats]
-    if rows:
-        connection.execute(statement, rows)

@@ -246,46 +246,24 @@ class _Merging:
         where the other one does.
         """
         key = ("sweep_id", "trial_id", "repeat")
-        waits = f"there.state IN {_RUNS}"
+        state = f"CASE WHEN there.state IN {_RUNS} THEN 'pending' ELSE there.state END"
         num_attempts = "there.num_attempts - (there.state = 'running')"
         self._add(
             "repeats",
             key,
-            state=f"CASE WHEN {waits} THEN 'pending' ELSE there.state END",
+            state=state,
             num_attempts=num_attempts,
             **dict.fromkeys(_OF_HOST, "NULL"),
         )
         self._sql(
             f"""
-            CREATE TEMP TABLE repeats_taken AS
-            SELECT there.id AS old, here.id AS new, there.reason, {num_attempts} AS num_attempts,
-                CASE WHEN {waits} THEN 'pending' ELSE there.state END AS state,
-                (SELECT max(number) FROM other.events WHERE repeat_id = there.id
-                    AND ({waits}) <= (state NOT IN {_RUNS})) AS last_event
-            FROM other.repeats AS there
-            JOIN temp.id_of_repeats AS pair ON pair.old = there.id
-            JOIN main.repeats AS here ON here.id = pair.new
-            WHERE here.state NOT IN {_RUNS} AND ({num_attempts} > here.num_attempts
-                OR NOT EXISTS (SELECT 1 FROM main.events WHERE repeat_id = here.id))
+            UPDATE main.repeats SET state = {state}, reason = there.reason,
+                num_attempts = {num_attempts}
+            FROM other.repeats AS there JOIN temp.id_of_repeats AS pair ON pair.old = there.id
+            WHERE main.repeats.id = pair.new AND main.repeats.state NOT IN {_RUNS}
+                AND {num_attempts} > main.repeats.num_attempts
             """
         )
-        self._sql(
-            """
-            UPDATE main.repeats SET state = taken.state, reason = taken.reason,
-                num_attempts = taken.num_attempts
-            FROM temp.repeats_taken AS taken WHERE main.repeats.id = taken.new
-            """
-        )
-        taken = "SELECT new FROM temp.repeats_taken"
-        self._sql(f"DELETE FROM main.events WHERE repeat_id IN ({taken})")
-        names = ("number", "at_unix_us", "attempt", "state", "detail")
-        values = ", ".join(f"there.{name}" for name in names)
-        self._sql(
-            f"INSERT INTO main.events (repeat_id, {', '.join(names)}) SELECT taken.new, {values} "
-            "FROM other.events AS there JOIN temp.repeats_taken AS taken "
-            "ON taken.old = there.repeat_id AND there.number <= taken.last_event"
-        )
-        self._sql("DROP TABLE temp.repeats_taken")
 
     def _add_attempts(self) -> None:
         """Add attempts; of those that are known the ones that differ lose, which is reported."""

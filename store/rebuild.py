@@ -1,18 +1,16 @@
 """Makes a lost database again out of the run folders of its sweeps.
 
-What they do not hold is lost: orchestrators, and when they claimed a repeat; repeats that were
-never begun; when a sweep was continued, and when it was finished (here: the end of its last
-attempt); tags, and what was deleted.
+What they do not hold is lost: orchestrators; repeats that were never begun; when a sweep was
+finished (here: the end of its last attempt); tags, and what was deleted.
 """
 
-import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -26,13 +24,12 @@ from scalemark.run_folder import SWEEP_FILE, RunFolder, read_left, read_regular
 from store import schema
 from store.database import open_for_writing, writing
 from store.errors import StoreError
-from store.ledger import CONTINUED, KILLED
+from store.ledger import KILLED
 from store.rows import (
     FinishedAttempt,
     add_attempts,
     insert_all,
     inserted_id,
-    inserted_ids,
     machine_id_of,
 )
 from store.tables import ReadOtherwiseError, insert_trials
@@ -67,20 +64,10 @@ class FolderAttempt:
     attempt: FinishedAttempt
     has_end: bool  # its orchestrator recorded how it ended
     ended_at: datetime
-    crashed: bool  # as sweeper.loop.attempt.Judged has it
 
     @property
     def repeat_key(self) -> tuple[str, int]:
         return self.spec.trial_id, self.begin.repeat
-
-
-class StateChange(NamedTuple):
-    """One change of a repeat's state, as a row of `events`."""
-
-    at_unix_us: datetime
-    attempt: int
-    state: State
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +77,8 @@ class FolderSweep:
     head: Mapping[str, Any]  # columns of `sweeps`
     left_out: Sequence[tuple[str, str]] = ()  # overrides of a refused cell, and why
     trials: Sequence[tuple[int, TrialSpec]]  # with their positions
-    # by trial and repeat; the last one is where the repeat stands
-    changes: Mapping[tuple[str, int], Sequence[StateChange]]
+    # where a repeat stands, by trial and repeat: columns of `repeats`
+    stands: Mapping[tuple[str, int], Mapping[str, Any]]
     attempts: Sequence[tuple[Machine, FinishedAttempt]]
 
 
@@ -180,7 +167,7 @@ def _sweep_in(folder: Path, rebuilt: Rebuilt, progress: Progress) -> FolderSweep
         head=head,
         left_out=record.left_out if record else (),
         trials=trials,
-        changes=_changes(head["started_at"], attempts),
+        stands=_stands(attempts),
         attempts=[(attempt.machine, attempt.attempt) for attempt in attempts],
     )
 
@@ -230,10 +217,7 @@ def _attempt_in(folder: RunFolder) -> FolderAttempt:
     links = [link.between for link in machine.links]
     if len(set(devices)) < len(devices) or len(set(links)) < len(links):
         raise ValueError("machine: a GPU, or a link between two, is in it twice")
-    has_result = folder.result.exists()
-    modified_at = _modified_at(folder.result if has_result else folder.trial)
-    # the orchestrator put its own result in the place of the trainer's
-    replaced = bool(end and end.result) or not has_result
+    modified_at = _modified_at(folder.result if folder.result.exists() else folder.trial)
     return FolderAttempt(
         spec=spec,
         begin=begin,
@@ -253,7 +237,6 @@ def _attempt_in(folder: RunFolder) -> FolderAttempt:
         ),
         has_end=end is not None,
         ended_at=end.ended_at if end else max(modified_at, begin.started_at),
-        crashed=result.outcome == (Outcome.FAILED if replaced else Outcome.INTERRUPTED),
     )
 
 
@@ -339,36 +322,15 @@ def _asked_for(
     return asked_for
 
 
-def _changes(
-    sweep_started_at: datetime, attempts: Sequence[FolderAttempt]
-) -> dict[tuple[str, int], list[StateChange]]:
-    """Return the changes of each repeat's state that its attempts tell of."""
-    of_repeat: dict[tuple[str, int], list[FolderAttempt]] = {}
+def _stands(attempts: Sequence[FolderAttempt]) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return where the last attempt of each repeat left it: what was killed is pending again."""
+    stands = {}
     for attempt in sorted(attempts, key=lambda attempt: attempt.begin.attempt):
-        of_repeat.setdefault(attempt.repeat_key, []).append(attempt)
-    changes = {}
-    for key, tried in of_repeat.items():
-        begin = min(sweep_started_at, tried[0].begin.started_at)
-        changes[key] = [StateChange(begin, 0, State.PENDING)]
-        for attempt, following in itertools.zip_longest(tried, tried[1:]):
-            changes[key] += _changes_of(attempt, following)
-    return changes
-
-
-def _changes_of(attempt: FolderAttempt, following: FolderAttempt | None) -> Iterator[StateChange]:
-    number, ended_at = attempt.begin.attempt, attempt.ended_at
-    outcome = State(attempt.attempt.result.outcome)
-    is_interrupted = outcome is State.INTERRUPTED
-    was_killed = is_interrupted and attempt.attempt.duration_s is None  # nobody saw it end
-    yield StateChange(attempt.begin.started_at, number, State.RUNNING)
-    yield StateChange(ended_at, number, outcome, KILLED if was_killed else "")
-    if was_killed:
-        yield StateChange(ended_at, number, State.PENDING, KILLED)
-    elif following and is_interrupted and not attempt.crashed:
-        yield StateChange(following.begin.started_at, number, State.PENDING, CONTINUED)
-    elif following:
-        why = "crashed" if attempt.crashed else outcome.value
-        yield StateChange(ended_at, number, State.PENDING, f"tried again after {why}")
+        state = State(attempt.attempt.result.outcome)
+        if state is State.INTERRUPTED and attempt.attempt.duration_s is None:  # nobody saw it end
+            state = State.PENDING
+        stands[attempt.repeat_key] = {"state": state, "num_attempts": attempt.begin.attempt}
+    return stands
 
 
 def _rejected(folder: Path, error: Exception) -> Rejected:
@@ -394,7 +356,7 @@ def add_sweep(connection: sa.Connection, sweep: FolderSweep, rebuilt: Rebuilt) -
         if spec.trial_id not in known:
             rows.append({"sweep_id": sweep_id, "trial_id": spec.trial_id, "position": position})
     insert_all(connection, links, rows)
-    running = _add_repeats(connection, sweep_id, sweep.changes)
+    running = _add_repeats(connection, sweep_id, sweep.stands)
     new = _new_attempts(connection, sweep_id, sweep, running, rebuilt)
     add_attempts(connection, sweep_id, new)
     rebuilt.num_sweeps += 1
@@ -414,7 +376,7 @@ def free_name(connection: sa.Connection, name: str) -> str:
 def _add_repeats(
     connection: sa.Connection,
     sweep_id: int,
-    changes: Mapping[tuple[str, int], Sequence[StateChange]],
+    stands: Mapping[tuple[str, int], Mapping[str, Any]],
 ) -> set[tuple[str, int]]:
     """Add repeats, and let those that have fewer attempts here stand where these do; return those
     that somebody runs here.
@@ -425,25 +387,14 @@ def _add_repeats(
     known = {(row.trial_id, row.repeat): row for row in connection.execute(statement)}
     running = {key for key, row in known.items() if row.state in IN_FLIGHT}
     new: list[dict[str, Any]] = []
-    ids: dict[tuple[str, int], int] = {}
-    for (trial_id, repeat), of_repeat in changes.items():
-        stands = {"state": of_repeat[-1].state, "num_attempts": of_repeat[-1].attempt}
+    for (trial_id, repeat), left in stands.items():
         row = known.get((trial_id, repeat))
         if row is None:
             own = {"sweep_id": sweep_id, "trial_id": trial_id, "repeat": repeat, "reason": ""}
-            new.append(own | stands)
-        elif (trial_id, repeat) not in running and row.num_attempts < of_repeat[-1].attempt:
-            connection.execute(sa.update(table).where(table.id == row.id).values(stands))
-            events = schema.EventRow
-            connection.execute(sa.delete(events).where(events.repeat_id == row.id))
-            ids[trial_id, repeat] = row.id
-    keys = [key for key in changes if key not in known]
-    ids |= zip(keys, inserted_ids(connection, table, new), strict=True)
-    rows = []
-    for key, repeat_id in ids.items():
-        for number, change in enumerate(changes[key], 1):
-            rows.append({"repeat_id": repeat_id, "number": number, **change._asdict()})
-    insert_all(connection, schema.EventRow, rows)
+            new.append({**own, **left})
+        elif (trial_id, repeat) not in running and row.num_attempts < left["num_attempts"]:
+            connection.execute(sa.update(table).where(table.id == row.id).values(left))
+    insert_all(connection, table, new)
     return running
 
 

@@ -67,7 +67,11 @@ def add_attempts(
             "run_dir": _within_sweep(connection, sweep_id, Path(attempt.run_dir)),
         }
         rows.append(row)
-    ids = inserted_ids(connection, schema.AttemptRow, rows)
+    if not rows:
+        return
+    table = schema.AttemptRow
+    statement = sa.insert(table).returning(table.id, sort_by_parameter_order=True)
+    ids = connection.scalars(statement, rows)
     measured = []
     for attempt_id, (_, attempt) in zip(ids, attempts, strict=True):
         measured.append((attempt_id, attempt.result, attempt.steps))
@@ -230,18 +234,6 @@ def insert_all(
 ) -> None:
     if rows:
         connection.execute(sa.insert(table), rows)
-
-
-def inserted_ids(
-    connection: sa.Connection,
-    table: type[schema.AttemptRow] | type[schema.RepeatRow],
-    rows: Sequence[dict[str, Any]],
-) -> list[int]:
-    """Insert rows and return the ids that the database gave them, in the same order."""
-    if not rows:
-        return []
-    statement = sa.insert(table).returning(table.id, sort_by_parameter_order=True)
-    return list(connection.scalars(statement, rows))
 
 
 def inserted_id(connection: sa.Connection, table: type[schema.Base], values: dict[str, Any]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import (
@@ -54,28 +54,6 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC)
 
 
-class UnixMicroseconds(TypeDecorator[datetime]):
-    """A point in time as a whole number: a third of the text's size, for millions of rows."""
-
-    impl = types.BigInteger
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        if value is None:
-            return None
-        if value.utcoffset() is None:
-            raise ValueError(f"{value}: a time without zone")
-        return (value - _EPOCH) // timedelta(microseconds=1)
-
-    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return _EPOCH + timedelta(microseconds=value)
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 class CanonicalJson(TypeDecorator[dict[str, Any]]):
     """A small object as JSON text, the same for equal objects."""
 
@@ -120,7 +98,6 @@ STRICT_TYPES = {
     JsonObject: "TEXT",
     JsonArray: "TEXT",
     UtcDateTime: "TEXT",
-    UnixMicroseconds: "INTEGER",
 }
 
 
@@ -381,23 +358,6 @@ class RepeatRow(Base):
     placement: Mapped[dict[str, Any] | None]  # scalemark.records.attempt.Placement
     pid: Mapped[int | None]  # leader of its process group
     start_ticks: Mapped[int | None] = mapped_column(Whole)
-
-
-class EventRow(Base):
-    """One change of a repeat's state."""
-
-    __tablename__ = "events"
-    __table_args__ = (
-        CheckConstraint(_one_of("state", State), name="events_state"),
-        {"sqlite_with_rowid": False},
-    )
-
-    repeat_id: Mapped[int] = mapped_column(ForeignKey("repeats.id"), primary_key=True)
-    number: Mapped[int] = mapped_column(primary_key=True)  # counted from 1 within the repeat
-    at_unix_us: Mapped[datetime] = mapped_column(UnixMicroseconds)
-    attempt: Mapped[int]  # 0 before the first
-    state: Mapped[str]
-    detail: Mapped[str]
 
 
 class PlacementRow(Base):

@@ -93,7 +93,7 @@ class Writer:
             num_repeats = {
                 spec.trial_id: sweep.num_repeats.get(spec.trial_id, 0) for spec in sweep.trials
             }
-            _open_repeats(connection, sweep_id, num_repeats, orchestrator_id, sweep.started_at)
+            _open_repeats(connection, sweep_id, num_repeats, orchestrator_id)
         return ledger.Ledger(
             self.engine,
             sweep_id=sweep_id,
@@ -211,7 +211,6 @@ def _open_repeats(
     sweep_id: int,
     num_repeats: Mapping[str, int],
     orchestrator_id: int,
-    at: datetime,
 ) -> None:
     """Open as many pending repeats of each trial as are to be run: what this sweep left unfinished
     first, then new ones. They become those of this orchestrator.
@@ -226,6 +225,8 @@ def _open_repeats(
         newest[trial_id] = max(newest.get(trial_id, 0), repeat)
         if state != State.COMPLETED:
             unfinished.setdefault(trial_id, []).append(repeat_id)
+    own = {"orchestrator_id": orchestrator_id}
+    pending = {"sweep_id": sweep_id, "state": State.PENDING, "reason": "", "num_attempts": 0, **own}
     to_run, enough = [], []
     new: list[dict[str, Any]] = []
     for trial_id, wanted in num_repeats.items():
@@ -233,19 +234,18 @@ def _open_repeats(
         to_run.extend(left[:wanted])
         enough.extend(left[wanted:])
         first = newest.get(trial_id, 0) + 1
-        pending = {"sweep_id": sweep_id, "trial_id": trial_id, "orchestrator_id": orchestrator_id}
-        new.extend(pending | {"repeat": first + i} for i in range(wanted - len(left)))
-    given_up = [repeat_id for of_trial in unfinished.values() for repeat_id in of_trial]
+        of_trial = pending | {"trial_id": trial_id}
+        new.extend(of_trial | {"repeat": first + i} for i in range(wanted - len(left)))
+    given_up = [repeat_id for left in unfinished.values() for repeat_id in left]
 
-    own = {"orchestrator_id": orchestrator_id}
-    ledger.change_all(connection, to_run, (), State.PENDING, at, ledger.CONTINUED, reason="", **own)
+    ledger.change_all(connection, to_run, (), State.PENDING, reason="", **own)
     not_yet = (table.state != State.SKIPPED,)
-    why = ledger.FINISHED_ELSEWHERE
-    ledger.change_all(connection, enough, not_yet, State.SKIPPED, at, why, reason=why, **own)
+    skipped = {"reason": ledger.FINISHED_ELSEWHERE, **own}
+    ledger.change_all(connection, enough, not_yet, State.SKIPPED, **skipped)
     pending_only = (table.state == State.PENDING,)
-    why = NOT_ASKED_FOR
-    ledger.change_all(connection, given_up, pending_only, State.SKIPPED, at, why, reason=why, **own)
-    ledger.add_pending(connection, new, at)
+    skipped = {"reason": NOT_ASKED_FOR, **own}
+    ledger.change_all(connection, given_up, pending_only, State.SKIPPED, **skipped)
+    insert_all(connection, table, new)
 
 
 def read_sweep(engine: sa.Engine, sweep_id: int) -> SweepRecord:

@@ -8,7 +8,6 @@ readings are never mixed. Who is killed in between repeats the command.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from statistics import mean
@@ -211,8 +210,7 @@ def _store(connection: sa.Connection, spec: TrialSpec, results: Sequence[_Again]
             RepeatRow.num_attempts == row["attempt"],
             RepeatRow.state == row["outcome"],
         )
-        now = datetime.now(UTC)
-        ledger.change(connection, stands, State(result.outcome), now, "its log was read again")
+        ledger.change(connection, stands, State(result.outcome))
 
 
 def _write_folders(engine: sa.Engine, spec: TrialSpec, results: Sequence[_Again]) -> None:

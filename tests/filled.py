@@ -258,10 +258,10 @@ def _write(
     for (spec, throughput), detail in zip(results, details or [{}] * len(results), strict=True):
         seen[spec.trial_id] = seen.get(spec.trial_id, 0) + 1
         repeat = waiting[spec.trial_id, seen[spec.trial_id]]
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         reported = {"repeat": repeat.repeat, "number": number, "environment": environment, **detail}
         finished = attempt(spec, throughput, **reported)
-        ledger.finish(repeat.repeat_id, finished, NOON)
+        ledger.finish(repeat.repeat_id, finished)
     ledger.end(NOON, finished=True)
     writer.close()

@@ -57,7 +57,7 @@ def fill_nights(
         )
         for repeat in ledger.open_repeats():
             spec = next(one for one in known if one.trial_id == repeat.trial_id)
-            ledger.claim(repeat, started_at)
+            ledger.claim(repeat)
             number = ledger.run(repeat, "/runs/x", PLACEMENT, started_at)
             finished = attempt(
                 spec,
@@ -67,7 +67,7 @@ def fill_nights(
                 environment=environment,
                 started_at=started_at,
             )
-            ledger.finish(repeat.repeat_id, finished, started_at)
+            ledger.finish(repeat.repeat_id, finished)
         ledger.end(started_at, finished=True)
     writer.close()
 

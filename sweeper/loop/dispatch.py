@@ -229,9 +229,7 @@ class Dispatcher:
         """Say whether it is ours, and was written down."""
         ledger = self._tools.ledger
         try:
-            claim = self._shared.heartbeat.write(
-                lambda: ledger.claim(repeat.open, datetime.now(UTC))
-            )
+            claim = self._shared.heartbeat.write(lambda: ledger.claim(repeat.open))
             if claim is ClaimResult.TAKEN:
                 self._write_down(repeat, room)
                 self._recorder.observer.begun(repeat.task.key)
@@ -239,7 +237,7 @@ class Dispatcher:
         except (StoreError, SweepRefusedError) as error:
             if isinstance(error, SweepRefusedError):  # there is no room for its folder
                 try:
-                    ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
+                    ledger.give_back(repeat.open.repeat_id)
                 except StoreError as problem:  # it is recovered once this one has ended
                     self._tools.tell(str(problem))
             self._backlog.queue.put_back(repeat.task)

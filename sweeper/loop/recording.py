@@ -76,7 +76,7 @@ class Recorder:
             environment=left.environment,
         )
         try:
-            self._write(given, finished, again)
+            self._write(given, finished, again=again is not None)
         except (StoreError, SweepRefusedError) as error:
             self._stopping.give_up(error)
         else:
@@ -142,9 +142,7 @@ class Recorder:
 
     def skip(self, keys: Sequence[int], reason: str) -> None:
         """Write down that these are not run. Raises StoreError."""
-        self._shared.heartbeat.write(
-            lambda: self._shared.tools.ledger.skip(keys, reason, datetime.now(UTC))
-        )
+        self._shared.heartbeat.write(lambda: self._shared.tools.ledger.skip(keys, reason))
         for _ in keys:
             self.settle(State.SKIPPED)
 
@@ -168,12 +166,12 @@ class Recorder:
         except StoreError as error:
             self._stopping.give_up(error)
 
-    def _write(self, given: Given, finished: FinishedAttempt, again: str | None) -> None:
-        ended_at, folder = datetime.now(UTC), given.folder
+    def _write(self, given: Given, finished: FinishedAttempt, *, again: bool) -> None:
+        folder = given.folder
         # one that was taken for dead has its end written by another
         if readable(folder.read_ended) is None:
-            run_folders.write_end(folder, finished, ended_at)
+            run_folders.write_end(folder, finished, datetime.now(UTC))
         repeat_id = given.repeat.open.repeat_id
         self._shared.heartbeat.write(
-            lambda: self._shared.tools.ledger.finish(repeat_id, finished, ended_at, again=again)
+            lambda: self._shared.tools.ledger.finish(repeat_id, finished, again=again)
         )

@@ -262,7 +262,7 @@ def _close_one(engine: sa.Engine, repeat: ledger.Abandoned, problems: list[str])
             end_started_by(starter, _END_WITHIN_S)
     finished = _finished(repeat) if repeat.run_dir else None
     try:
-        is_ours = ledger.close_abandoned(engine, repeat, finished, datetime.now(UTC))
+        is_ours = ledger.close_abandoned(engine, repeat, finished)
     except (StoreError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError) as error:
         if finished is None or not ledger.refuses_a_row(error):
             raise
@@ -270,7 +270,7 @@ def _close_one(engine: sa.Engine, repeat: ledger.Abandoned, problems: list[str])
         folder = RunFolder(Path(finished.run_dir))
         failed = run_folder.left_of_failed(folder, Outcome.FAILED, message)
         finished = replace(finished, result=failed.result, steps=[], environment=None)
-        is_ours = ledger.close_abandoned(engine, repeat, finished, datetime.now(UTC))
+        is_ours = ledger.close_abandoned(engine, repeat, finished)
         # not before: the database may have refused it for another reason
         _write_end(folder, finished)
         problems.append(f"{_named(repeat)} failed: {message}")

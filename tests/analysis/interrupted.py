@@ -25,11 +25,11 @@ def interrupted(
     waiting = {repeat.trial_id: repeat for repeat in ledger.open_repeats()}
     for number, spec in enumerate(specs[: num_done + 1]):
         repeat = waiting[spec.trial_id]
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
         ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         throughput = 100.0 * spec.num_gpus if number < num_done else None
         ended = attempt(spec, throughput, outcome=Outcome.INTERRUPTED)
-        ledger.finish(repeat.repeat_id, ended, NOON)
+        ledger.finish(repeat.repeat_id, ended)
     if running_by is None:
         ledger.end(NOON, finished=False)
     writer.close()

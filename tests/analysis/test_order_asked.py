@@ -26,9 +26,9 @@ def run_sweep(name, asked, in_order):
     waiting = {repeat.trial_id: repeat for repeat in ledger.open_repeats()}
     for spec in in_order:
         repeat = waiting[spec.trial_id]
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
         ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        ledger.finish(repeat.repeat_id, attempt(spec, 10.0), NOON)
+        ledger.finish(repeat.repeat_id, attempt(spec, 10.0))
     ledger.end(NOON, finished=True)
     writer.close()
 

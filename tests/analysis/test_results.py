@@ -199,11 +199,11 @@ def test_trials_that_ran_side_by_side_stand_apart_and_say_so():
     writer = Writer("r.db")
     ledger = begin(writer, {small(): 1}, name="second", shares_host=True, rerun=True)
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     beside = replace(PLACEMENT, shares_host=True)
     number = ledger.run(repeat, "/runs/x", beside, NOON)
     finished = replace(attempt(small(), 60.0, number=number), placement=beside)
-    ledger.finish(repeat.repeat_id, finished, NOON)
+    ledger.finish(repeat.repeat_id, finished)
     ledger.end(NOON, finished=True)
     writer.close()
     assert [

@@ -85,12 +85,12 @@ def recover(engine: sa.Engine, by_id: dict[str, TrialSpec], step: Step) -> None:
                 number=left.attempt,
                 outcome=Outcome.INTERRUPTED,
             )
-        close_abandoned(engine, left, finished, datetime.now(UTC))
+        close_abandoned(engine, left, finished)
     end_abandoned(engine, dead, datetime.now(UTC))
 
 
 def _run(ledger: Ledger, repeat: OpenRepeat, spec: TrialSpec, step: Step) -> bool:
-    if ledger.claim(repeat, datetime.now(UTC)) is not ClaimResult.TAKEN:
+    if ledger.claim(repeat) is not ClaimResult.TAKEN:
         return False
     step()
     folder = Path(
@@ -103,8 +103,6 @@ def _run(ledger: Ledger, repeat: OpenRepeat, spec: TrialSpec, step: Step) -> boo
     step()
     (folder / "result").touch()
     step()
-    ledger.finish(
-        repeat.repeat_id, attempt(spec, 1.0, repeat=repeat.repeat, number=number), datetime.now(UTC)
-    )
+    ledger.finish(repeat.repeat_id, attempt(spec, 1.0, repeat=repeat.repeat, number=number))
     step()
     return True

@@ -142,7 +142,7 @@ def test_a_sweep_measures_deleted_attempts_anew(filled):
         (small().trial_id, 4),
         (small(num_gpus=2).trial_id, 2),
     ]
-    assert ledger.claim(opened[0], NOON) is ClaimResult.TAKEN
+    assert ledger.claim(opened[0]) is ClaimResult.TAKEN
     writer.close()
 
 

@@ -88,7 +88,7 @@ def record() -> None:
     spec, failing = small(seed=70), small(seed=71)
     ledger = begin(writer, {spec: 1, failing: 1}, name="crash")
     for repeat in ledger.open_repeats():
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         ledger.started(repeat.repeat_id, 1, 1)
         ended = (
@@ -96,9 +96,7 @@ def record() -> None:
             if repeat.trial_id == spec.trial_id
             else attempt(failing, None, number=number)
         )
-        ledger.finish(
-            repeat.repeat_id, ended, NOON, again=None if ended.result.measurement else "once more"
-        )
+        ledger.finish(repeat.repeat_id, ended, again=ended.result.measurement is None)
     ledger.beat(NOON)
     ledger.end(NOON, finished=True)
     writer.close()
@@ -191,9 +189,7 @@ def endless(name: str, reported: int) -> None:
     spec = small(seed=72)
     ledger = begin(writer, {spec: 10_000}, name=name, rerun=True)
     for repeat in ledger.open_repeats():
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        ledger.finish(
-            repeat.repeat_id, attempt(spec, 7.0, repeat=repeat.repeat, number=number), NOON
-        )
+        ledger.finish(repeat.repeat_id, attempt(spec, 7.0, repeat=repeat.repeat, number=number))
         os.write(reported, b".")

@@ -24,7 +24,7 @@ from store.ledger import ClaimResult
 from store.tables import SCHEMA, VERSION_QUERY
 from store.writer import Writer
 from tests.app import run_app
-from tests.filled import NOON, begin, fill
+from tests.filled import begin, fill
 from tests.slurm import until
 from tests.specs import small
 from tests.tables import list_attempts, query
@@ -275,7 +275,7 @@ def test_a_writer_goes_on_when_its_server_ended_its_connection(postgresql_url):
             others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
             assert connection.execute(others).fetchall() == [(True,)]
         (repeat,) = ledger.open_repeats()
-        assert ledger.claim(repeat, NOON) is ClaimResult.TAKEN
+        assert ledger.claim(repeat) is ClaimResult.TAKEN
 
 
 def test_steps_of_deleted_attempts_are_in_no_view(db):

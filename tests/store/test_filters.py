@@ -57,14 +57,14 @@ def filled(db: str) -> str:
     }
     ledger = begin(writer, {spec: 2}, rerun=True, **sweep)
     for repeat in ledger.open_repeats():
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
         beside = replace(PLACEMENT, shares_host=True)
         ledger.run(repeat, "/runs/y", beside, NOON)
         made = replace(
             attempt(spec, 70.0, repeat=repeat.repeat, environment=newer), placement=beside
         )
         ledger.finish(
-            repeat.repeat_id, replace(made, started_at=NOON + timedelta(days=repeat.repeat)), NOON
+            repeat.repeat_id, replace(made, started_at=NOON + timedelta(days=repeat.repeat))
         )
     writer.close()
     return db

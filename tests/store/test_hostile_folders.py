@@ -259,10 +259,10 @@ def test_failures_of_hostile_folders_are_recorded(db):
             (repeat,) = (
                 one for one in ledger.open_repeats() if one.trial_id == small(seed=number).trial_id
             )
-            ledger.claim(repeat, NOON)
+            ledger.claim(repeat)
             change(folder := fill(Path("runs") / str(number)))
             ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
-            ledger.finish(repeat.repeat_id, as_recorded(folder, number), NOON)
+            ledger.finish(repeat.repeat_id, as_recorded(folder, number))
     assert [row["outcome"] for row in contents(db)["attempts"]] == ["failed"] * len(HOSTILE)
 
 
@@ -276,7 +276,7 @@ def test_recovery_closes_hostile_folders_and_those_beside_them(db):
             lambda _: None,
         ]  # the last is as it should be
         for repeat in ledger.open_repeats():
-            ledger.claim(repeat, NOON)
+            ledger.claim(repeat)
             changes[trial_ids.index(repeat.trial_id)](
                 folder := fill(Path("runs").resolve() / str(repeat.repeat_id))
             )
@@ -329,14 +329,14 @@ def test_a_repeat_that_the_database_refuses_all_the_same_has_failed(db, monkeypa
     with closing(Writer(db)) as writer:
         ledger = begin(writer, {small(seed=1): 1, small(seed=2): 1}, process=DEAD)
         for repeat in ledger.open_repeats():
-            ledger.claim(repeat, NOON)
+            ledger.claim(repeat)
             folder = fill(Path("runs").resolve() / str(repeat.repeat_id))
             ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
 
-        def unchecked(engine: sa.Engine, repeat: Any, finished: FinishedAttempt, at: Any) -> bool:
+        def unchecked(engine: sa.Engine, repeat: Any, finished: FinishedAttempt) -> bool:
             if finished.result.outcome == Outcome.COMPLETED and repeat.repeat_id == 1:
                 finished = replace(finished, environment={**ENVIRONMENT, "packages": {"keras": {}}})
-            return close_abandoned(engine, repeat, finished, at)
+            return close_abandoned(engine, repeat, finished)
 
         monkeypatch.setattr("store.ledger.close_abandoned", unchecked)
         recovered = recover(writer.engine)
@@ -356,7 +356,7 @@ def test_what_is_wrong_with_the_database_fails_no_repeat(tmp_path, monkeypatch):
     with closing(Writer("results.db")) as writer:
         ledger = begin(writer, {small(seed=1): 1}, process=DEAD)
         (repeat,) = ledger.open_repeats()
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
         folder = fill(Path("runs").resolve() / "1")
         ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
 

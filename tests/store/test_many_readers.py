@@ -61,10 +61,10 @@ def write(barrier: Barrier, written: Event) -> None:
     by_id = {spec.trial_id: spec for spec in SPECS}
     barrier.wait()
     for number, repeat in enumerate(ledger.open_repeats()):
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
         ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         ended = attempt(by_id[repeat.trial_id], 100.0 + number, repeat=repeat.repeat)
-        ledger.finish(repeat.repeat_id, ended, NOON)
+        ledger.finish(repeat.repeat_id, ended)
         if number % 8 == 4:
             writer.settle()  # moves the log into the file, while all the others read
     ledger.end(NOON, finished=True)

@@ -125,12 +125,11 @@ def test_the_view_has_a_row_per_step_as_it_was(db):
     writer = Writer(db)
     ledger = begin(writer, {small(): 2}, rerun=True)
     for repeat, reported in zip(ledger.open_repeats(), (steps, STEPS), strict=True):
-        assert ledger.claim(repeat, NOON) is ClaimResult.TAKEN
+        assert ledger.claim(repeat) is ClaimResult.TAKEN
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         ledger.finish(
             repeat.repeat_id,
             replace(attempt(small(), 5.0, repeat=repeat.repeat, number=number), steps=reported),
-            NOON,
         )
     writer.close()
     found = queries.rows(

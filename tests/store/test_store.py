@@ -59,10 +59,10 @@ def test_how_an_attempt_was_started_is_shown(db):
     writer = Writer(db)
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     packed = replace(PLACEMENT, start="fork", cores=(2, 3), shares_host=True)
     ledger.run(repeat, "/runs/x", packed, NOON)
-    ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), placement=packed), NOON)
+    ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), placement=packed))
     writer.close()
     (found,) = show(open_for_reading(db), "1")["attempts"]
     assert (found["start"], found["cores"], found["shares_host"]) == ("fork", "2,3", True)
@@ -73,11 +73,9 @@ def test_an_attempt_whose_end_nobody_saw_is_listed_and_shown():
     writer = Writer("results.db")
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-    ledger.finish(
-        repeat.repeat_id, replace(attempt(small(), 5.0), exit_code=None, duration_s=None), NOON
-    )
+    ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), exit_code=None, duration_s=None))
     writer.close()
     assert json.loads(run("list", "--json").stdout)[0]["duration_s"] is None
     (shown,) = json.loads(run("show", "1", "--json").stdout)["attempts"]
@@ -132,14 +130,14 @@ def test_half_an_attempt_is_never_there(db):
     writer = Writer(db)
     ledger = begin(writer, {spec: 1})
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
     broken = attempt(spec, 5.0)
     object.__setattr__(
         broken, "steps", [STEPS[0], STEPS[0]]
     )  # the same step twice breaks the last statement
     with pytest.raises(ValueError, match="step 0: wanted step 1, in calls of 1 steps"):
-        ledger.finish(repeat.repeat_id, broken, NOON)
+        ledger.finish(repeat.repeat_id, broken)
     writer.close()
     assert queries.rows(open_for_reading(db), "SELECT state FROM repeats") == [{"state": "running"}]
     for table in ("attempts", "measurements", "step_samples", "environments"):

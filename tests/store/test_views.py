@@ -51,12 +51,12 @@ def varied(filled: str) -> str:
     writer = Writer(filled)
     ledger = begin(writer, {ONE: 1, FOUR: 2}, name="shared", shares_host=True, rerun=True)
     for number, repeat in enumerate(ledger.open_repeats()):
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
         ledger.run(repeat, "/runs/y", PLACEMENT, NOON)
         spec = ONE if repeat.trial_id == ONE.trial_id else FOUR
         made = attempt(spec, 70.0 + number, repeat=repeat.repeat)
         ledger.finish(
-            repeat.repeat_id, replace(made, placement=replace(PLACEMENT, shares_host=True)), NOON
+            repeat.repeat_id, replace(made, placement=replace(PLACEMENT, shares_host=True))
         )
     with writer.engine.begin() as connection:
         connection.execute(sa.update(AttemptRow).where(AttemptRow.id == 3).values(deleted_at=NOON))

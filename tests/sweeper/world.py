@@ -107,11 +107,3 @@ class World:
 
 def rows(sql: str) -> list[tuple]:
     return [tuple(row.values()) for row in queries.rows(open_for_reading("results.db"), sql)]
-
-
-def story(seed: int) -> list[tuple[int, str]]:
-    """The events of one trial: attempt and state."""
-    return rows(
-        "SELECT events.attempt, events.state FROM events JOIN repeats ON repeats.id = repeat_id "
-        f"JOIN trials ON trials.id = trial_id WHERE trials.seed = {seed} ORDER BY number"
-    )

@@ -67,7 +67,7 @@ def test_what_a_race_put_out_is_reported_and_not_called_slower(analysis):
     writer = Writer("results.db")
     raced = begin(writer, {on_gpus(4, **PS): 3}, name="race", machine=GPU_BOX, rerun=True)
     reason = "race: 1.9 % behind replicated_nccl (which may be chance) after 2 repeats; the others would hardly make it lead"
-    raced.skip([repeat.repeat_id for repeat in raced.open_repeats()], reason, NOON)
+    raced.skip([repeat.repeat_id for repeat in raced.open_repeats()], reason)
     raced.end(NOON, finished=True)
     writer.close()
     found = answer(analysis)

@@ -42,12 +42,11 @@ def make_rich(db: str = "a.db") -> str:
     ledger = begin(writer, {retried: 1, waiting: 2}, name="first")
     for number, throughput in ((1, None), (2, 101.5)):
         first, *_ = ledger.open_repeats()
-        ledger.claim(first, NOON)
+        ledger.claim(first)
         ledger.run(first, "/runs/first/x", PLACEMENT, NOON)
         ended = attempt(retried, throughput, number=number, outcome=Outcome.INTERRUPTED)
-        again = None if throughput else "tried again after interrupted"
         ended = replace(ended, run_dir="/runs/first/x")
-        ledger.finish(first.repeat_id, ended, NOON, again=again)
+        ledger.finish(first.repeat_id, ended, again=throughput is None)
     writer.close()
     times = ReplicaTimes(at_once=True, seconds={"GPU:0": (0.25, 0.5)})
     fill(db, [(small(num_gpus=2), 222.25), (small(seed=3), None)], name="second", machine=TWO_GPUS, details=[{"replica_times": times}, {}])  # fmt: skip
@@ -111,7 +110,7 @@ def test_merging_again_changes_nothing():
 
 
 def lose_sweeps(db: str) -> None:
-    tables = ("step_arrays", "measurements", "attempts", "events", "repeats", "sweep_trials")
+    tables = ("step_arrays", "measurements", "attempts", "repeats", "sweep_trials")
     tables += ("left_out", "orchestrators", "sweeps")
     changed(db, *(f"DELETE FROM {table}" for table in tables))
 
@@ -194,7 +193,6 @@ def test_a_repeat_with_fewer_attempts_here_stands_where_the_other_does():
     changed(
         "a.db",
         *(f"DELETE FROM {table}" for table in ("step_arrays", "measurements", "attempts")),
-        "DELETE FROM events WHERE number > 1",
         "UPDATE repeats SET state = 'pending', num_attempts = 0",
     )
     assert merge("a.db", ["b.db"]).num_new == 1
@@ -207,7 +205,7 @@ def test_what_runs_elsewhere_waits_here(state):
     writer = Writer("b.db")
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     if state == "running":
         ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
     writer.close()
@@ -219,7 +217,6 @@ def test_what_runs_elsewhere_waits_here(state):
         None,
         None,
     )
-    assert [event["state"] for event in contents("a.db")["events"]] == ["pending"]
     assert list(check("a.db")) == []
 
 

@@ -48,7 +48,7 @@ def put_out(reason: str) -> list[str]:
     make_empty("r.db")
     writer = Writer("r.db")
     raced = begin(writer, {small(): 2}, name="race")
-    raced.skip([repeat.repeat_id for repeat in raced.open_repeats()], reason, NOON)
+    raced.skip([repeat.repeat_id for repeat in raced.open_repeats()], reason)
     raced.end(NOON, finished=True)
     writer.close()
     return list(asked(raced_out, open_for_reading("r.db")).values())

@@ -1,4 +1,4 @@
-"""Every change of a repeat's state: who may make it, who may not, and the story that the events tell."""
+"""Every change of a repeat's state: who may make it, who may not, and how a repeat stands after it."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,19 +38,15 @@ def states(writer: Writer) -> list[str]:
     ]
 
 
-def events(writer: Writer, repeat_id: int = 1) -> list[tuple[int, str, str]]:
-    sql = "SELECT attempt, state, detail FROM events WHERE repeat_id = :id ORDER BY number"
-    return [
-        (row["attempt"], row["state"], row["detail"])
-        for row in queries.rows(writer.engine, sql, id=repeat_id)
-    ]
+def reasons(writer: Writer) -> list[str]:
+    rows = queries.rows(writer.engine, "SELECT reason FROM repeats ORDER BY id")
+    return [row["reason"] for row in rows]
 
 
 def everything(writer: Writer) -> list[object]:
     """What may not change where nothing is to be written."""
     tables = (
         "repeats",
-        "events",
         "attempts",
         "measurements",
         "step_arrays",
@@ -61,7 +57,7 @@ def everything(writer: Writer) -> list[object]:
 
 
 def start(ledger: Ledger, repeat: OpenRepeat, at: datetime = NOON) -> int:
-    assert ledger.claim(repeat, at) is ClaimResult.TAKEN
+    assert ledger.claim(repeat) is ClaimResult.TAKEN
     number = ledger.run(repeat, "/runs/x", PLACEMENT, at)
     ledger.started(repeat.repeat_id, 1000 + repeat.repeat_id, 5)
     return number
@@ -72,13 +68,12 @@ def run(
     repeat: OpenRepeat,
     spec: TrialSpec,
     throughput: float | None = 5.0,
-    again: str | None = None,
+    again: bool = False,
 ) -> None:
     number = start(ledger, repeat)
     ledger.finish(
         repeat.repeat_id,
         attempt(spec, throughput, repeat=repeat.repeat, number=number),
-        NOON,
         again=again,
     )
 
@@ -96,22 +91,16 @@ def interrupted(spec: TrialSpec, number: int = 1):
     )
 
 
-def test_every_change_of_a_repeat_is_reported(writer):
+def test_every_change_of_a_repeat_is_written_down(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
     assert (repeat.repeat, repeat.num_attempts, states(writer)) == (1, 0, ["pending"])
-    assert ledger.claim(repeat, NOON) is ClaimResult.TAKEN
+    assert ledger.claim(repeat) is ClaimResult.TAKEN
     assert (states(writer), ledger.open_repeats()) == (["claimed"], [])
     assert ledger.run(repeat, "/runs/x", PLACEMENT, NOON) == 1
     assert states(writer) == ["running"]
-    ledger.finish(repeat.repeat_id, attempt(small(), 5.0), NOON)
+    ledger.finish(repeat.repeat_id, attempt(small(), 5.0))
     assert states(writer) == ["completed"]
-    assert events(writer) == [
-        (0, "pending", ""),
-        (0, "claimed", ""),
-        (1, "running", ""),
-        (1, "completed", ""),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -121,15 +110,15 @@ def test_an_attempt_leaves_its_outcome_as_the_state(writer, outcome):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
     start(ledger, repeat)
-    ledger.finish(repeat.repeat_id, attempt(small(), None, outcome=outcome), NOON)
+    ledger.finish(repeat.repeat_id, attempt(small(), None, outcome=outcome))
     assert states(writer) == [outcome]
     assert ledger.open_repeats() == []
 
 
-def test_a_retry_is_pending_with_the_reason_and_its_attempts_are_numbered(writer):
+def test_a_retry_is_pending_and_its_attempts_are_numbered(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
-    run(ledger, repeat, small(), None, again="tried again after crashed")
+    run(ledger, repeat, small(), None, again=True)
     (repeat,) = ledger.open_repeats()
     assert repeat.num_attempts == 1
     run(ledger, repeat, small())
@@ -137,25 +126,17 @@ def test_a_retry_is_pending_with_the_reason_and_its_attempts_are_numbered(writer
         (row["attempt"], row["outcome"])
         for row in queries.rows(writer.engine, "SELECT * FROM attempts ORDER BY id")
     ] == [(1, "failed"), (2, "completed")]
-    assert events(writer)[3:] == [
-        (1, "failed", ""),
-        (1, "pending", "tried again after crashed"),
-        (1, "claimed", ""),
-        (2, "running", ""),
-        (2, "completed", ""),
-    ]
 
 
 def test_a_claim_can_be_given_back(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
-    ledger.give_back(repeat.repeat_id, NOON)
+    ledger.claim(repeat)
+    ledger.give_back(repeat.repeat_id)
     assert ledger.open_repeats() == [repeat]
-    assert events(writer)[-1] == (0, "pending", "not started")
     start(ledger, repeat)
     before = everything(writer)
-    ledger.give_back(repeat.repeat_id, NOON)  # it runs: too late
+    ledger.give_back(repeat.repeat_id)  # it runs: too late
     assert everything(writer) == before
 
 
@@ -165,7 +146,7 @@ def test_pending_repeats_are_skipped_and_others_left_as_they_are(writer):
     opened = ledger.open_repeats()
     run(ledger, opened[0], specs[0])
     start(ledger, opened[1])
-    ledger.skip((repeat.repeat_id for repeat in opened), "out_of_memory at batch_size=64", NOON)
+    ledger.skip((repeat.repeat_id for repeat in opened), "out_of_memory at batch_size=64")
     assert states(writer) == ["completed", "running", *["skipped"] * 999]
     reasons = queries.rows(
         writer.engine, "SELECT reason, count(*) AS num FROM repeats GROUP BY reason ORDER BY num"
@@ -174,12 +155,7 @@ def test_pending_repeats_are_skipped_and_others_left_as_they_are(writer):
         {"reason": "", "num": 2},
         {"reason": "out_of_memory at batch_size=64", "num": 999},
     ]
-    assert events(writer, opened[-1].repeat_id)[-1] == (
-        0,
-        "skipped",
-        "out_of_memory at batch_size=64",
-    )
-    assert ledger.claim(opened[-1], NOON) is ClaimResult.GONE
+    assert ledger.claim(opened[-1]) is ClaimResult.GONE
 
 
 def test_repeats_are_opened_in_the_order_of_the_plan(writer):
@@ -201,26 +177,22 @@ def two(writer: Writer, wanted: int, **second: object) -> tuple[Ledger, Ledger]:
 def test_a_repeat_of_another_sweep_is_busy_and_gone_once_completed(writer):
     ours, theirs = two(writer, 1)
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
-    assert ours.claim(mine, NOON) is ClaimResult.TAKEN
-    assert theirs.claim(yours, NOON) is ClaimResult.BUSY
+    assert ours.claim(mine) is ClaimResult.TAKEN
+    assert theirs.claim(yours) is ClaimResult.BUSY
     number = ours.run(mine, "/runs/x", PLACEMENT, NOON)
-    assert theirs.claim(yours, NOON) is ClaimResult.BUSY
+    assert theirs.claim(yours) is ClaimResult.BUSY
     assert theirs.open_repeats() == [yours]
-    ours.finish(mine.repeat_id, attempt(small(), 5.0, number=number), NOON)
-    assert theirs.claim(yours, NOON) is ClaimResult.GONE
+    ours.finish(mine.repeat_id, attempt(small(), 5.0, number=number))
+    assert theirs.claim(yours) is ClaimResult.GONE
     assert states(writer) == ["completed", "skipped"]
-    assert events(writer, yours.repeat_id)[-1] == (
-        0,
-        "skipped",
-        "enough repeats of it are completed",
-    )
+    assert reasons(writer) == ["", "enough repeats of it are completed"]
 
 
 def test_a_repeat_that_failed_in_another_sweep_is_run(writer):
     ours, theirs = two(writer, 1)
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
     run(ours, mine, small(), None)
-    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
+    assert theirs.claim(yours) is ClaimResult.TAKEN
 
 
 def test_two_sweeps_share_the_repeats_of_a_trial(writer):
@@ -228,12 +200,12 @@ def test_two_sweeps_share_the_repeats_of_a_trial(writer):
     first, second = ours.open_repeats()
     third, fourth = theirs.open_repeats()
     run(ours, first, small())
-    assert theirs.claim(third, NOON) is ClaimResult.TAKEN  # one completed, one to go
-    assert ours.claim(second, NOON) is ClaimResult.BUSY
+    assert theirs.claim(third) is ClaimResult.TAKEN  # one completed, one to go
+    assert ours.claim(second) is ClaimResult.BUSY
     theirs.run(third, "/runs/x", PLACEMENT, NOON)
-    theirs.finish(third.repeat_id, attempt(small(), 6.0), NOON)
-    assert ours.claim(second, NOON) is ClaimResult.GONE
-    assert theirs.claim(fourth, NOON) is ClaimResult.GONE
+    theirs.finish(third.repeat_id, attempt(small(), 6.0))
+    assert ours.claim(second) is ClaimResult.GONE
+    assert theirs.claim(fourth) is ClaimResult.GONE
 
 
 @pytest.mark.parametrize(
@@ -244,12 +216,12 @@ def test_two_sweeps_share_the_repeats_of_a_trial(writer):
 def test_a_repeat_elsewhere_or_asked_for_once_more_does_not_count(writer, second):
     ours, theirs = two(writer, 1, **second)
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
-    ours.claim(mine, NOON)
-    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
-    ours.give_back(mine.repeat_id, NOON)
-    theirs.give_back(yours.repeat_id, NOON)
+    ours.claim(mine)
+    assert theirs.claim(yours) is ClaimResult.TAKEN
+    ours.give_back(mine.repeat_id)
+    theirs.give_back(yours.repeat_id)
     run(ours, mine, small())
-    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
+    assert theirs.claim(yours) is ClaimResult.TAKEN
 
 
 def test_what_a_dead_orchestrator_ran_blocks_others_until_it_is_closed(writer):
@@ -257,17 +229,17 @@ def test_what_a_dead_orchestrator_ran_blocks_others_until_it_is_closed(writer):
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
     start(ours, mine)
     (left,) = kill(writer, ours)
-    assert theirs.claim(yours, NOON) is ClaimResult.BUSY
-    assert close_abandoned(writer.engine, left, interrupted(small()), NOON)
-    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
+    assert theirs.claim(yours) is ClaimResult.BUSY
+    assert close_abandoned(writer.engine, left, interrupted(small()))
+    assert theirs.claim(yours) is ClaimResult.TAKEN
 
 
 def test_what_an_orchestrator_had_when_it_ended_blocks_nobody(writer):
     ours, theirs = two(writer, 1)
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
-    ours.claim(mine, NOON)
+    ours.claim(mine)
     ours.end(NOON, finished=False)  # nobody looks after it any more
-    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
+    assert theirs.claim(yours) is ClaimResult.TAKEN
 
 
 # Who was thought dead and comes back
@@ -278,21 +250,21 @@ def test_who_comes_back_after_its_attempt_was_closed_changes_nothing(writer):
     (repeat,) = ledger.open_repeats()
     start(ledger, repeat)
     (left,) = kill(writer, ledger)
-    assert close_abandoned(writer.engine, left, interrupted(small()), NOON)
+    assert close_abandoned(writer.engine, left, interrupted(small()))
     end_abandoned(writer.engine, [ledger.orchestrator_id], NOON)
     before = everything(writer)
     taken_for_dead = "another orchestrator took this one for dead; repeat the command"
     with pytest.raises(LostError, match=taken_for_dead):
-        ledger.finish(repeat.repeat_id, attempt(small(), 5.0), NOON)
+        ledger.finish(repeat.repeat_id, attempt(small(), 5.0))
     with pytest.raises(LostError, match=taken_for_dead):
         ledger.started(repeat.repeat_id, 77, 7)
     with pytest.raises(LostError, match=taken_for_dead):
         ledger.run(repeat, "/runs/y", PLACEMENT, NOON)
     with pytest.raises(LostError, match=taken_for_dead):
-        ledger.claim(replace(repeat, num_attempts=1), NOON)
+        ledger.claim(replace(repeat, num_attempts=1))
     with pytest.raises(LostError, match=taken_for_dead):
         ledger.beat(NOON)
-    ledger.give_back(repeat.repeat_id, NOON)
+    ledger.give_back(repeat.repeat_id)
     ledger.end(NOON + timedelta(hours=1), finished=True)
     assert everything(writer) == before
 
@@ -302,7 +274,7 @@ def test_who_comes_back_after_its_sweep_was_continued_changes_nothing(writer):
     first, second = lost.open_repeats()
     start(lost, first)
     (left,) = kill(writer, lost)
-    close_abandoned(writer.engine, left, interrupted(small()), NOON)
+    close_abandoned(writer.engine, left, interrupted(small()))
     end_abandoned(writer.engine, [lost.orchestrator_id], NOON)
     ledger = begin(writer, {small(): 1, small(seed=2): 1})
     opened = ledger.open_repeats()
@@ -311,10 +283,10 @@ def test_who_comes_back_after_its_sweep_was_continued_changes_nothing(writer):
     assert lost.open_repeats() == []
     for number in (1, 2):  # its own, and that of who continues
         with pytest.raises(LostError):
-            lost.finish(first.repeat_id, attempt(small(), 5.0, number=number), NOON)
+            lost.finish(first.repeat_id, attempt(small(), 5.0, number=number))
     with pytest.raises(LostError):
         lost.started(first.repeat_id, 77, 7)
-    lost.skip([second.repeat_id], "late", NOON)
+    lost.skip([second.repeat_id], "late")
     lost.end(NOON, finished=True)
     assert everything(writer) == before
 
@@ -324,9 +296,9 @@ def test_an_attempt_of_another_number_is_refused(writer):
     (repeat,) = ledger.open_repeats()
     start(ledger, repeat)
     with pytest.raises(LostError):
-        ledger.finish(repeat.repeat_id, attempt(small(), 5.0, number=2), NOON)
-    ledger.finish(repeat.repeat_id, attempt(small(), None, number=1), NOON, again="once more")
-    ledger.claim(repeat, NOON)
+        ledger.finish(repeat.repeat_id, attempt(small(), 5.0, number=2))
+    ledger.finish(repeat.repeat_id, attempt(small(), None, number=1), again=True)
+    ledger.claim(repeat)
     before = everything(writer)
     with pytest.raises(LostError):
         ledger.run(
@@ -342,7 +314,7 @@ def test_what_was_killed_is_found_with_all_that_is_needed_to_close_it(writer):
     ledger = begin(writer, {small(seed=seed): 1 for seed in (1, 2, 3)})
     running, claimed, _pending = ledger.open_repeats()
     start(ledger, running, NOON + timedelta(minutes=1))
-    ledger.claim(claimed, NOON)
+    ledger.claim(claimed)
     found, second = kill(writer, ledger)
     assert found == Abandoned(
         repeat_id=running.repeat_id,
@@ -372,9 +344,9 @@ def test_what_was_killed_is_found_with_all_that_is_needed_to_close_it(writer):
 def test_a_second_attempt_is_not_found_with_the_process_of_the_first(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
-    run(ledger, repeat, small(), None, again="once more")
+    run(ledger, repeat, small(), None, again=True)
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     ledger.run(repeat, "/runs/y", PLACEMENT, NOON)  # and is killed before the process is started
     (left,) = kill(writer, ledger)
     assert (left.attempt, left.run_dir, left.pid, left.start_ticks) == (2, "/runs/y", None, None)
@@ -385,9 +357,8 @@ def test_an_abandoned_attempt_that_had_completed_is_completed(writer):
     start(ledger, *ledger.open_repeats())
     (left,) = kill(writer, ledger)
     finished = replace(attempt(small(), 5.0), exit_code=None, duration_s=None)
-    assert close_abandoned(writer.engine, left, finished, NOON)
+    assert close_abandoned(writer.engine, left, finished)
     assert states(writer) == ["completed"]
-    assert events(writer)[-1] == (1, "completed", "its orchestrator was killed")
     (row,) = list_attempts(writer.engine)
     assert (row["outcome"], row["throughput"], row["duration_s"]) == ("completed", 5.0, None)
     assert len(queries.rows(writer.engine, "SELECT * FROM step_samples")) == 3
@@ -397,10 +368,8 @@ def test_an_abandoned_attempt_is_kept_and_its_repeat_is_pending(writer):
     ledger = begin(writer, {small(): 1})
     start(ledger, *ledger.open_repeats())
     (left,) = kill(writer, ledger)
-    assert close_abandoned(writer.engine, left, interrupted(small()), NOON)
+    assert close_abandoned(writer.engine, left, interrupted(small()))
     assert states(writer) == ["pending"]
-    killed = "its orchestrator was killed"
-    assert events(writer)[-2:] == [(1, "interrupted", killed), (1, "pending", killed)]
     assert [row["outcome"] for row in list_attempts(writer.engine)] == ["interrupted"]
 
 
@@ -408,31 +377,30 @@ def test_an_abandoned_attempt_that_had_failed_stays_failed(writer):
     ledger = begin(writer, {small(): 1})
     start(ledger, *ledger.open_repeats())
     (left,) = kill(writer, ledger)
-    assert close_abandoned(writer.engine, left, attempt(small(), None), NOON)
+    assert close_abandoned(writer.engine, left, attempt(small(), None))
     assert states(writer) == ["failed"]
 
 
 def test_an_abandoned_claim_is_pending_again_without_an_attempt(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     (left,) = kill(writer, ledger)
-    assert close_abandoned(writer.engine, left, None, NOON)
+    assert close_abandoned(writer.engine, left, None)
     assert (states(writer), list_attempts(writer.engine)) == (["pending"], [])
-    assert events(writer)[-1] == (0, "pending", "its orchestrator was killed")
 
 
 def test_an_abandoned_claim_is_not_taken_for_an_earlier_attempt(writer):
     ledger = begin(writer, {small(): 1})
-    run(ledger, *ledger.open_repeats(), small(), None, again="once more")
-    ledger.claim(*ledger.open_repeats(), NOON)
+    run(ledger, *ledger.open_repeats(), small(), None, again=True)
+    ledger.claim(*ledger.open_repeats())
     (left,) = kill(writer, ledger)
     assert (left.state, left.attempt, left.run_dir, left.started_at, left.placement, left.pid) == (
         State.CLAIMED,
         1,
         *[None] * 4,
     )
-    assert close_abandoned(writer.engine, left, None, NOON)
+    assert close_abandoned(writer.engine, left, None)
     assert states(writer) == ["pending"]
 
 
@@ -441,7 +409,7 @@ def test_what_became_of_a_running_attempt_must_be_known(writer):
     start(ledger, *ledger.open_repeats())
     (left,) = kill(writer, ledger)
     with pytest.raises(ValueError, match="it was running; wanted what its run folder held"):
-        close_abandoned(writer.engine, left, None, NOON)
+        close_abandoned(writer.engine, left, None)
 
 
 def test_two_who_close_the_same_at_once_close_it_once(writer):
@@ -451,7 +419,7 @@ def test_two_who_close_the_same_at_once_close_it_once(writer):
         (left,) = kill(writer, ledger)
         with ThreadPoolExecutor(4) as pool:
             closing = [
-                pool.submit(close_abandoned, writer.engine, left, interrupted(small()), NOON)
+                pool.submit(close_abandoned, writer.engine, left, interrupted(small()))
                 for _ in range(4)
             ]
         assert sorted(future.result() for future in closing) == [False, False, False, True]
@@ -461,16 +429,16 @@ def test_two_who_close_the_same_at_once_close_it_once(writer):
 def test_what_has_changed_since_it_was_found_is_not_closed(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     (claimed,) = kill(writer, ledger)
     ledger.run(repeat, "/runs/x", PLACEMENT, NOON)  # it lives after all
     (running,) = kill(writer, ledger)
-    ledger.finish(repeat.repeat_id, attempt(small(), None), NOON, again="once more")
-    run(ledger, *ledger.open_repeats(), small(), None, again="and again")
+    ledger.finish(repeat.repeat_id, attempt(small(), None), again=True)
+    run(ledger, *ledger.open_repeats(), small(), None, again=True)
     start(ledger, *ledger.open_repeats())
     before = everything(writer)
-    assert not close_abandoned(writer.engine, claimed, None, NOON)
-    assert not close_abandoned(writer.engine, running, interrupted(small()), NOON)
+    assert not close_abandoned(writer.engine, claimed, None)
+    assert not close_abandoned(writer.engine, running, interrupted(small()))
     assert everything(writer) == before
 
 
@@ -478,11 +446,11 @@ def test_who_took_more_since_it_was_looked_at_is_not_ended(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
     assert kill(writer, ledger) == []
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     end_abandoned(writer.engine, [ledger.orchestrator_id], NOON)
     assert [found[0] for found in unended(writer.engine)] == [ledger.orchestrator_id]
     (left,) = kill(writer, ledger)
-    close_abandoned(writer.engine, left, None, NOON)
+    close_abandoned(writer.engine, left, None)
     end_abandoned(writer.engine, [ledger.orchestrator_id], NOON)
     assert unended(writer.engine) == []
 
@@ -531,7 +499,7 @@ def test_who_died_after_others_were_looked_for_is_reported(writer):
 def close(writer: Writer, ledger: Ledger, by_trial: dict[str, TrialSpec]) -> None:
     for left in kill(writer, ledger):
         finished = interrupted(by_trial[left.trial_id], left.attempt) if left.run_dir else None
-        assert close_abandoned(writer.engine, left, finished, NOON)
+        assert close_abandoned(writer.engine, left, finished)
     end_abandoned(writer.engine, [ledger.orchestrator_id], NOON)
 
 
@@ -556,17 +524,6 @@ def test_a_killed_sweep_is_continued_with_what_is_unfinished(writer):
         run(ledger, repeat, spec)
     ledger.end(NOON, finished=True)
     assert states(writer) == ["completed"] * 4
-    assert events(writer, running.repeat_id) == [
-        (0, "pending", ""),
-        (0, "claimed", ""),
-        (1, "running", ""),
-        (1, "interrupted", "its orchestrator was killed"),
-        (1, "pending", "its orchestrator was killed"),
-        (1, "pending", "continued"),
-        (1, "claimed", ""),
-        (2, "running", ""),
-        (2, "completed", ""),
-    ]
 
 
 def test_a_continued_sweep_skips_what_another_completed_meanwhile(writer):
@@ -576,10 +533,13 @@ def test_a_continued_sweep_skips_what_another_completed_meanwhile(writer):
     run(other, *other.open_repeats(), specs[0])
     ledger = begin(writer, {specs[0]: 0, specs[1]: 1})
     assert [repeat.trial_id for repeat in ledger.open_repeats()] == [specs[1].trial_id]
-    assert events(writer)[-1] == (0, "skipped", "enough repeats of it are completed")
+    assert (states(writer)[0], reasons(writer)[0]) == (
+        "skipped",
+        "enough repeats of it are completed",
+    )
     ledger.end(NOON, finished=False)
     begin(writer, {specs[0]: 0, specs[1]: 1})
-    assert len(events(writer)) == 2  # skipped already: nothing new to tell
+    assert states(writer)[0] == "skipped"
 
 
 def test_a_sweep_continued_with_more_repeats_or_trials_opens_them(writer):
@@ -599,7 +559,7 @@ def test_a_sweep_continued_without_a_trial_skips_its_pending_repeats(writer):
     begin(writer, {small(seed=1): 1, small(seed=2): 1}).end(NOON, finished=False)
     ledger = begin(writer, {small(seed=2): 1})
     assert [repeat.trial_id for repeat in ledger.open_repeats()] == [small(seed=2).trial_id]
-    assert events(writer)[-1] == (0, "skipped", "the sweep was continued without this trial")
+    assert reasons(writer) == ["the sweep was continued without this trial", ""]
     ledger.end(NOON, finished=False)
     ledger = begin(writer, {small(seed=2): 1, small(seed=1): 1})
     assert [repeat.trial_id for repeat in ledger.open_repeats()] == [
@@ -623,7 +583,7 @@ def test_what_is_asked_often_is_found_by_an_index(writer):
     (repeat,) = ledger.open_repeats()
     start(ledger, repeat)
     kill(writer, ledger)
-    ledger.finish(repeat.repeat_id, attempt(small(), 5.0), NOON)
+    ledger.finish(repeat.repeat_id, attempt(small(), 5.0))
     ledger.beat(NOON)
     sa.event.remove(writer.engine, "before_cursor_execute", note)
     with writer.engine.connect() as connection:

@@ -31,11 +31,11 @@ def test_a_running_sweep_shows_what_runs_has_finished_and_is_left(writer, db):
     ledger = begin(writer, {small(): 3, two: 2, small(model="resnet50"): 1}, wanted_repeats=3)
     done, failed, claimed, running, *_ = ledger.open_repeats()
     for repeat in (done, failed, claimed, running):
-        ledger.claim(repeat, NOON)
+        ledger.claim(repeat)
     ledger.run(done, "/runs/1", PLACEMENT, NOON)
-    ledger.finish(done.repeat_id, attempt(small(), 50.0), NOON)
+    ledger.finish(done.repeat_id, attempt(small(), 50.0))
     ledger.run(failed, "/runs/2", PLACEMENT, NOON)
-    ledger.finish(failed.repeat_id, attempt(small(), None, repeat=2), NOON)
+    ledger.finish(failed.repeat_id, attempt(small(), None, repeat=2))
     ledger.run(running, "/runs/3", PACKED, NOON + timedelta(minutes=5))
     ledger.beat(NOON + timedelta(minutes=6))
     label = {
@@ -140,9 +140,9 @@ def test_the_orchestrator_shown_is_the_one_that_continued_the_sweep(writer, db):
 def test_attempts_whose_end_nobody_saw_do_not_count_in_the_pace(writer, db):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
+    ledger.claim(repeat)
     ledger.run(repeat, "/runs/1", PLACEMENT, NOON)
-    ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), duration_s=None), NOON)
+    ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), duration_s=None))
     (status,) = sweep_status(open_for_reading(db))
     assert (status.left_s, status.last_finished[0].duration_s) == (None, None)
 

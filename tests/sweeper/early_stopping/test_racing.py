@@ -124,7 +124,7 @@ def test_nothing_more_begins_once_a_race_cannot_be_judged(stack):
     observer.wants = wants
     assert world.run().total() == 0
     assert str(world.orchestrator.failure) == "results.db: disk I/O error"
-    assert rows("SELECT count(*) FROM events WHERE state <> 'pending'") == [(0,)]
+    assert rows("SELECT count(*) FROM repeats WHERE state <> 'pending'") == [(0,)]
 
 
 def test_side_by_side_it_races_too(stack):

@@ -190,7 +190,6 @@ class FakeLedger:
     attempts: Counter[int] = field(default_factory=Counter)  # begun, by repeat
     story: dict[int, list[str]] = field(default_factory=dict)
     finished: list[FinishedAttempt] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)  # why repeats were tried again
     busy: set[int] = field(default_factory=set)  # repeats that another sweep runs
     fails: Callable[[str], Exception | None] = lambda _: None  # before a method of that name
 
@@ -204,14 +203,14 @@ class FakeLedger:
     def recover(self) -> None:
         self.busy.clear()
 
-    def claim(self, repeat: OpenRepeat, at: datetime) -> ClaimResult:
+    def claim(self, repeat: OpenRepeat) -> ClaimResult:
         self._may_fail("claim")
         if repeat.repeat_id in self.busy:
             return ClaimResult.BUSY
         self._change(repeat.repeat_id, State.PENDING, State.CLAIMED)
         return ClaimResult.TAKEN
 
-    def give_back(self, repeat_id: int, at: datetime) -> None:
+    def give_back(self, repeat_id: int) -> None:
         self._change(repeat_id, State.CLAIMED, State.PENDING)
 
     def run(self, repeat: OpenRepeat, run_dir: str, placement: object, at: datetime) -> int:
@@ -225,18 +224,15 @@ class FakeLedger:
         self._may_fail("started")
         assert self.states[repeat_id] is State.RUNNING
 
-    def finish(
-        self, repeat_id: int, attempt: FinishedAttempt, at: datetime, *, again: str | None = None
-    ) -> None:
+    def finish(self, repeat_id: int, attempt: FinishedAttempt, *, again: bool = False) -> None:
         self._may_fail("finish")
         assert attempt.attempt == self.attempts[repeat_id]
         self._change(repeat_id, State.RUNNING, State(attempt.result.outcome))
         self.finished.append(attempt)
-        if again is not None:
-            self.reasons.append(again)
+        if again:
             self._change(repeat_id, State(attempt.result.outcome), State.PENDING)
 
-    def skip(self, repeat_ids: Sequence[int], reason: str, at: datetime) -> None:
+    def skip(self, repeat_ids: Sequence[int], reason: str) -> None:
         self._may_fail("skip")
         for key in repeat_ids:
             self._change(key, State.PENDING, State.SKIPPED)
@@ -275,6 +271,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.reasons: list[str] = []  # why repeats were tried again
         self.settled_states: Counter[State] = Counter()
 
     def note(self, text: str) -> None:
@@ -284,7 +281,8 @@ class Notes:
         raise AssertionError("nobody looks")
 
     def attempt_ended(self, *_: object, again: str | None, eta_s: float | None) -> None:
-        """It is in the story of the ledger."""
+        if again is not None:
+            self.reasons.append(again)
 
     def settled(self, state: State) -> None:
         self.settled_states[state] += 1

@@ -112,7 +112,7 @@ def test_an_attempt_that_others_disturbed_is_tried_again(stack, box):
     loop = Loop(stack, [trial(1, seed=1)], {1: Script(disturbed=1)}, inventory=FOUR)
     assert loop.run() == {State.COMPLETED: 1}
     assert loop.ledger.story[1][1:4] == ["running", "invalid", "pending"]
-    assert loop.ledger.reasons == ["tried again after disturbed"]
+    assert loop.notes.reasons == ["tried again after disturbed"]
     disturbed, quiet = (attempt.result for attempt in loop.ledger.finished)
     assert (disturbed.message, disturbed.verdict) == (
         "1 other process computed on GPU-0",
@@ -132,7 +132,7 @@ def test_a_crash_uses_up_no_retry_after_a_disturbance(stack, box):
     scripts = {1: Script(crashes=1, disturbed=2)}
     loop = Loop(stack, [trial(1, seed=1)], scripts, inventory=FOUR)
     assert loop.run() == {State.COMPLETED: 1}
-    assert loop.ledger.reasons == ["tried again after crashed", "tried again after disturbed"]
+    assert loop.notes.reasons == ["tried again after crashed", "tried again after disturbed"]
 
 
 def test_a_retry_waits_until_the_gpu_is_free_again(stack, box):

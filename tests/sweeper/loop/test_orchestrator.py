@@ -1,5 +1,6 @@
 """Real processes, a real database: what is planned is run as the policy says, and every state is written down."""
 
+import itertools
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -33,17 +34,17 @@ from tests.filled import NOON, PLACEMENT, attempt
 from tests.slurm import until
 from tests.specs import small
 from tests.sweeper.processes import PATIENCE_S, has_begun
-from tests.sweeper.world import World, rows, story
+from tests.sweeper.world import World, rows
 
 pytestmark = pytest.mark.integration
 
 ORCHESTRATOR = 4194305  # more than Linux gives
 
 
-def test_every_state_is_written_down(stack):
+def test_an_attempt_is_written_down(stack):
     world = World(stack, [small(seed=1)])
     assert world.run() == {State.COMPLETED: 1}
-    assert story(1) == [(0, "pending"), (0, "claimed"), (1, "running"), (1, "completed")]
+    assert rows("SELECT state, num_attempts FROM repeats") == [("completed", 1)]
     assert rows(
         "SELECT outcome, start, attempts.shares_host, exit_code FROM attempts JOIN placements ON placements.id = placement_id"
     ) == [("completed", "fork", 0, 0)]
@@ -57,20 +58,12 @@ def test_side_by_side_no_slot_is_given_twice(stack):
     world = World(stack, specs, launcher={"share_host": True})
     assert world.run() == {State.COMPLETED: 20}
     assert rows("SELECT DISTINCT shares_host FROM attempts") == [(1,)]
-    held: dict[int, set[str]] = {}
-    events = rows(
-        "SELECT repeat_id, events.state, devices FROM events JOIN repeats ON repeats.id = repeat_id "
-        "JOIN attempts USING (sweep_id, trial_id, repeat) JOIN placements ON placements.id = placement_id "
-        "WHERE events.attempt = 1 ORDER BY at_unix_us, events.state"  # of one moment, completed before running
-    )
-    for repeat_id, state, placement in events:
-        if state == "running":
-            devices = set(placement.split(","))
-            assert not devices & set().union(*held.values())
-            held[repeat_id] = devices
-        elif state == "completed":
-            del held[repeat_id]
-    assert not held
+    folders = [RunFolder(path.parent) for path in Path("runs").glob("*/*/trial.json")]
+    assert len(folders) == 20
+    for one, other in itertools.permutations(folders, 2):
+        share = set(one.read_ended().placement.devices) & set(other.read_ended().placement.devices)
+        if share and one.read_attempt().started_at <= other.read_attempt().started_at:
+            assert one.read_ended().ended_at <= other.read_attempt().started_at
 
 
 def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):
@@ -175,7 +168,7 @@ def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
         return time.monotonic()
 
     other = World(stack, [small(seed=1)], name="other").tools.ledger
-    other.claim(other.open_repeats()[0], NOON)  # and it never comes to an end
+    other.claim(other.open_repeats()[0])  # and it never comes to an end
     world = World(
         stack,
         [small(seed=1), small(seed=904)],
@@ -209,7 +202,7 @@ def test_what_a_damaged_folder_holds_is_run_again(stack):
 def test_what_a_killed_orchestrator_left_running_is_killed(stack):
     tools = World(stack, [small(seed=1)]).tools
     (repeat,) = tools.ledger.open_repeats()
-    tools.ledger.claim(repeat, NOON)
+    tools.ledger.claim(repeat)
     tools.ledger.run(repeat, "/nowhere", PLACEMENT, NOON)
     marked = {**os.environ, ORCHESTRATOR_VARIABLE: str(ORCHESTRATOR)}
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -273,7 +266,7 @@ def _kill_orchestrator() -> None:
 
 def _begin(tools: Tools, repeat: OpenRepeat, name: str) -> RunFolder:
     """Write down that an attempt runs in this folder, as if it had been started."""
-    tools.ledger.claim(repeat, NOON)
+    tools.ledger.claim(repeat)
     folder = RunFolder(Path("runs").resolve() / name)
     folder.path.mkdir()
     tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
@@ -375,11 +368,6 @@ def test_run_folders_have_all_columns_of_attempts(stack):
             software.key(software.describe()),
         )
         assert (end.outcome, end.message) == (result.outcome, result.message)
-    ended = rows(
-        "SELECT at_unix_us FROM events WHERE state IN ('completed', 'failed', 'out_of_memory', 'timed_out') ORDER BY 1"
-    )
-    ends = sorted(RunFolder(Path(row["run_dir"])).read_ended().ended_at for row in stored)
-    assert [datetime.fromtimestamp(at / 1e6, UTC) for (at,) in ended] == ends
 
 
 def test_a_reported_end_that_was_not_recorded_is_recorded(stack):
