@@ -1,10 +1,7 @@
 """Shows a sweep that has ended: tables on stdout, pictures and a report in a folder."""
 
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -40,12 +37,11 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     selection = Selection(db=url, sweep=sweep, origin=origin)
     ending = _Ending(selection, folder, tell)
     try:
-        with _losing_no_interrupt():
-            ending.attempt("tables", ending.print_tables)
-            ending.attempt("report", ending.write_report)
-            for name in CHARTS:
-                if ending.num_charts < MOST_CHARTS:
-                    ending.attempt(f"chart {name}", partial(ending.draw, name))
+        ending.attempt("tables", ending.print_tables)
+        ending.attempt("report", ending.write_report)
+        for name in CHARTS:
+            if ending.num_charts < MOST_CHARTS:
+                ending.attempt(f"chart {name}", partial(ending.draw, name))
         with reading(open_for_reading(url)) as connection:
             is_newest = newest_sweeps(connection, 1) == [sweep]
     except LostDatabaseError as error:
@@ -69,30 +65,6 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     ask = selection.analysis("advise") if is_newest else ending.command("advise")
     tell(f"ask what it means: {ask}{secret}")
     return ending.is_well
-
-
-_AGAIN_AFTER_S = 0.1
-
-
-@contextmanager
-def _losing_no_interrupt() -> Iterator[None]:
-    """Interrupt again where Python would drop an interrupt that meets a finalizer."""
-    before = sys.unraisablehook
-
-    def come_again(dropped: "sys.UnraisableHookArgs") -> None:  # a name of stubs alone
-        if not issubclass(dropped.exc_type, KeyboardInterrupt):
-            before(dropped)
-            return
-        main = threading.main_thread().ident
-        again = threading.Timer(_AGAIN_AFTER_S, signal.pthread_kill, (main, signal.SIGINT))
-        again.daemon = True
-        again.start()
-
-    sys.unraisablehook = come_again
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
 
 
 class _Ending:

@@ -1,7 +1,6 @@
 """What a sweep shows at its end: as much as people look at, and word of the rest; what fails keeps nothing else from being shown."""
 
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -215,24 +214,6 @@ def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported
         "and scalemark chart --sweep first draw them"
     )
     assert reported.files == ["report.html"]
-
-
-def test_ctrl_c_that_meets_a_finalizer_interrupts_all_the_same(
-    results, reported, monkeypatch, capsys
-):
-    class Closing:
-        def __del__(self):
-            raise KeyboardInterrupt
-
-    def closing(*_: object, **__: object) -> None:
-        Closing()
-        time.sleep(60)
-
-    monkeypatch.setattr("plots.drawing.draw", closing)
-    with pytest.raises(KeyboardInterrupt):
-        show(reported)
-    assert reported[-1].startswith("sweep: drawing was interrupted at chart throughput; ")
-    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.integration
