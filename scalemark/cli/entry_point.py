@@ -14,6 +14,7 @@ interrupted with a traceback.
 
 import atexit
 import gc
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -55,14 +56,13 @@ def loading() -> None:
 def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
     """Return the command's exit code, or INTERRUPTED, or INTERNAL_ERROR after a traceback.
 
-    What an encoding of the standard streams lacks is written in ASCII.
+    What an encoding of the standard streams lacks is written as an escape.
 
     A process that ignores SIGINT goes on ignoring it, unless it `hears_ignored`.
     """
-    # here, for what is imported above can be interrupted with a traceback
-    from scalemark.text.untrusted import tolerate
-
-    tolerate(sys.stdout, sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     listens = hears_ignored or not _is_ignored()
     gc.freeze()
     gc.enable()

@@ -1,7 +1,5 @@
 """Makes text from outside (processes, logs, databases, files) safe to store and print."""
 
-import codecs
-import io
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -342,49 +340,6 @@ def _cut(text: str, most: int) -> str:
         begin = begin[: -int(num_cut)].rstrip()
         num_cut *= 1.1  # names and masks are short; hostile text has them behind each other
     return begin + _CUT
-
-
-_HANDLER = "scalemark.readable"
-_READABLE = {
-    **dict.fromkeys("×", "x"),
-    **dict.fromkeys("±", "+-"),
-    **dict.fromkeys("…", "..."),
-    **dict.fromkeys("\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{NON-BREAKING HYPHEN}", "-"),
-    **dict.fromkeys("‘’", "'"),
-    **dict.fromkeys("“”", '"'),
-    **dict.fromkeys("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}", " "),
-    **dict.fromkeys("≈", "~"),
-    **dict.fromkeys("≤", "<="),
-    **dict.fromkeys("≥", ">="),
-    **dict.fromkeys("→", "->"),
-    **dict.fromkeys("·•", "*"),
-    **dict.fromkeys("µμ", "u"),
-    **dict.fromkeys("─━═╌", "-"),
-    **dict.fromkeys("│┃║", "|"),
-    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇╞╪╡", "+"),
-}
-
-
-def tolerate(*streams: object) -> None:
-    """Write what the streams' encodings lack in ASCII, or as escapes; else it ended the program."""
-    codecs.register_error(_HANDLER, _replaced)
-    for stream in streams:
-        # surrogateescape is of the C locale, backslashreplace of stderr
-        if isinstance(stream, io.TextIOWrapper) and stream.errors in (
-            *("strict", "surrogateescape"),
-            "backslashreplace",
-        ):
-            stream.reconfigure(errors=_HANDLER)
-
-
-def _replaced(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    written = []
-    for character in error.object[error.start : error.end]:
-        escaped = character.encode("ascii", "backslashreplace").decode()
-        written.append(_READABLE.get(character, escaped))
-    return "".join(written), error.end
 
 
 GRAPH_ERROR = "Graph execution error:"
