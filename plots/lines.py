@@ -164,8 +164,8 @@ def _picture(table: Table, name: str, source: PlotSource, chart: LineChart) -> P
         figure=figure,
         setting=setting,
         results=table.results,
-        marks=marks,
-        about=[*notes, *chart.about(table)],
+        marks=[*marks, *notes],
+        about=chart.about(table),
     )
 
 

@@ -147,7 +147,7 @@ def test_of_many_lines_the_fastest_are_drawn_and_the_others_counted():
     fill("results.db", entries)
     figure = picture("scaling")
     assert len(curves(figure)) == 13
-    assert "not drawn: 8 slower lines of 20" in details(figure)
+    assert "not drawn: 8 slower lines of 20" in words(figure)
 
 
 def test_weak_and_strong_scaling_have_a_picture_each():
