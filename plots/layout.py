@@ -560,7 +560,8 @@ def _common_doubts(numbers: Sequence[Result]) -> tuple[list[str], set[str]]:
         if all(not reasons.keys().isdisjoint(result.doubts) for result in numbers):
             which = ", for example" if len(reasons) > 1 else ""
             first = next(iter(reasons))
-            sentences.append(f"Every number is in doubt{which}: {first}. Repeat before deciding.")
+            do = "" if ";" in first else " Repeat before deciding."  # most say what to do
+            sentences.append(f"Every number is in doubt{which}: {first}.{do}")
             shared.update(reasons)
     return sentences, shared
 

@@ -135,7 +135,10 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
     """Return the doubt about the best that matters most, as a sentence with what to do."""
     pick, question = ranking.pick, answer.question
     if pick.result.is_suspect:
-        return f" Repeat before deciding: {pick.result.doubts[0]}."
+        doubt = pick.result.doubts[0]
+        if ";" in doubt:  # and says what to do
+            return f" {doubt[0].upper()}{doubt[1:]}."
+        return f" Repeat before deciding: {doubt}."
     if not pick.result.is_valid:
         return " Its source doubts the number."
     if question.is_published or ranking.tied:
