@@ -74,13 +74,17 @@ def of_environment(environment: Environment) -> list[str]:
 def foot(used: Iterable[str]) -> str:
     """Explain the badges and origins that were used; empty without any."""
     known, meanings = set(used), MEANINGS | ORIGINS
+    if str(Origin.ELSEWHERE) in known:
+        meanings["single run"] = "one row each, whose spread is unknown"
     return "; ".join(f"{badge}: {text}" for badge, text in meanings.items() if badge in known)
 
 
 def repeat_first(results: Sequence[Result]) -> str:
     """Say in a sentence, after a space, what to do before single runs decide anything."""
     what = "Some ran once"
-    if all(len(result.repeats) == 1 for result in results):
+    if len(results) == 1:
+        what = "One run"
+    elif all(len(result.repeats) == 1 for result in results):
         what = "One run each"
     where = " on a busy machine" if any(result.was_busy for result in results) else ""
     return f" {what}{where}: repeat before deciding."

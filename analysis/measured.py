@@ -294,7 +294,7 @@ def _environment(
     is_simulated = kind is DeviceKind.SIMULATED_GPU
     gpus_here = None
     if is_simulated:
-        gpus = f"{machine['num_gpus']} {kind.plural} as of {machine['gpu']}"
+        gpus = f"{machine['num_gpus']} {kind.plural} like {machine['gpu']}"
         text = f"simulated {machine['host'].removeprefix('simulated-')}: {gpus}, by a cost model"
     else:
         devices = kind.plural

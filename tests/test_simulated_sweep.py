@@ -43,7 +43,7 @@ def test_a_simulated_grid_is_stored_with_a_process_per_repeat():
     with HostLock().try_hold(shares_host=False):  # somebody measures on this host
         forked = sweep(*GRID, "sweep.repeats=2", into="forked")
     assert forked.returncode == 0, forked.stderr
-    assert "8 simulated GPUs as of Tesla P100-SXM2-16GB: computed by a cost model" in forked.stderr
+    assert "8 simulated GPUs like Tesla P100-SXM2-16GB: computed by a cost model" in forked.stderr
     rates = rows(RATES, "forked/results.db")
     assert [rate[:2] for rate in rates] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert len({rate[2] for rate in rates}) == 4, "each repeat has noise of its own"

@@ -432,9 +432,9 @@ def _show(console: Console, predictions: Sequence[Prediction]) -> None:
         environment, unit = prediction.curve.environment, prediction.curve.first.unit
         grouped[environment.key, unit].append(prediction)
     for group in grouped.values():
-        screen.say(
-            console, f"Predicted, not measured: {group[0].curve.environment.machine}", "bold"
-        )
+        if any(prediction.reached is not None for prediction in group):
+            machine = group[0].curve.environment.machine
+            screen.say(console, f"Predicted, not measured: {machine}", "bold")
         _print_table(console, sorted(group, key=_order))
         for line in _reasons(group):
             screen.say(console, line)

@@ -158,7 +158,7 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
     names = ", ".join(dict.fromkeys(gpu.name for gpu in inventory.gpus))
     if inventory.kind is DeviceKind.SIMULATED_GPU:
         devices = inventory.kind.counted(inventory.num_devices)
-        return f"{machine.host}: {devices} as of {names}: {inventory.kind.meaning}"
+        return f"{machine.host}: {devices} like {names}: {inventory.kind.meaning}"
     kind = f"{names}, driver {machine.driver}"
     line = f"{where}; {counted(len(inventory.gpus), 'usable GPU')}: {kind}"
     if in_use:

@@ -206,7 +206,7 @@ def test_a_table_for_scripts_tells_the_origin_of_each_number(both, plots):
     (machine,) = {row["machine"] for row in rows}
     assert (
         machine
-        == "simulated dgx1_p100: 8 simulated GPUs as of Tesla P100-SXM2-16GB, by a cost model"
+        == "simulated dgx1_p100: 8 simulated GPUs like Tesla P100-SXM2-16GB, by a cost model"
     )
     (versions,) = {row["versions"] for row in rows}
     assert versions == "simulated by scalemark 0.1.0, hardware profile dgx1_p100"

@@ -64,7 +64,7 @@ def test_simulated_trials_neither_wait_for_nor_block_the_host():
 def test_every_line_about_the_machine_says_simulated():
     machine = machine_of(DGX)
     line = machine_line(machine, inventory_of(machine))
-    assert line.startswith("simulated-dgx1_p100: 8 simulated GPUs as of Tesla P100-SXM2-16GB: ")
+    assert line.startswith("simulated-dgx1_p100: 8 simulated GPUs like Tesla P100-SXM2-16GB: ")
 
 
 @pytest.mark.parametrize("chosen", ["auto", "gpu", "cpu"])
