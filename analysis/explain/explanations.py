@@ -166,18 +166,19 @@ def _slow_replicas(
     if not slow.slow or shares_cores(timed):
         return slow, None
     slowest = slow.slow[0]
+    others_s = slowest.others_s * (1 - slow.since)  # of the mean step
     seconds = Seconds(
-        value=slowest.value * slowest.others_s,
-        low=slowest.low * slowest.others_s,
-        high=slowest.high * slowest.others_s,
+        value=slowest.value * others_s,
+        low=slowest.low * others_s,
+        high=slowest.high * others_s,
         over_processes=len(times) > 1,
     )
     waiting = causes.Evidence(
         bound=causes.Bound.SLOW_REPLICA,
         seconds=seconds,
         because=(
-            f"all wait for {slowest.replica}, whose own compute takes {slowest.value:.0%} longer, "
-            f"for {fall.share(seconds.value):.0%} of the step"
+            f"all wait for {slowest.replica}, whose own compute takes {slowest.value:.0%} longer"
+            f"{slow.since_when}, for {fall.share(seconds.value):.0%} of the step"
         ),
         trials=(timed.trial_id,),
     )
@@ -328,7 +329,8 @@ def slow_replica(slow: SlowReplicas) -> str:
         times.append(f"{replica.value:.0%} [{replica.low:.0%}, {replica.high:.0%}]")
     longer = listed(times)
     if len(slow.slow) == 1:
-        return f"{names} is slow: its own compute takes {longer} longer than the others'"
+        since = slow.since_when
+        return f"{names} is slow{since}: its own compute takes {longer} longer than the others'"
     return f"{names} are slow: their own compute takes {longer} longer than the others'"
 
 

@@ -243,6 +243,7 @@ def _causes(seen: SeenProgram) -> Iterator[Evidence]:
         if part is TimedPart.RANKS and seen.slow.slow:
             bound = Bound.SLOW_REPLICA
             because = f"the others wait for {seen.slow.slow[0].replica}, {share:.0%} of the step"
+            because += f", which is slow{seen.slow.since_when}" if seen.slow.since else ""
         yield _evidence(bound, share, because, seen)
     num, cpu_s = seen.mean("num_operations"), seen.mean("compute_cpu_s")
     is_seen = not seen.is_of_gpus or seen.utilization is not None

@@ -43,12 +43,25 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
     all with an error of 1 % over all replicas (Bonferroni), and stands apart: fewer than half do,
     and the gap below them is 9 % or more, and wide beside what the rest are from each other. So
     what a socket or an order has in common makes none slow, nor what cards differ by nature.
+
+    One that becomes slow, as by throttling, is slow from then on: in the last blocks alone, with
+    the same error over all of these.
     """
     if not processes:
         return UNTIMED
     too_little = _too_little(processes)
     if too_little:
         return SlowReplicas(slow=(), slowest=None, unknown=too_little)
+    found = _slow_since(processes, 0)
+    for since in range(1, NUM_BLOCKS):
+        later = _slow_since(processes, since)
+        if later.slow and found.slowest and later.slow[0].low > found.slowest.value:
+            found = later
+    return found
+
+
+def _slow_since(processes: Sequence[Times], since: int) -> SlowReplicas:
+    """Return the replicas that are slow after so many blocks of rounds."""
     names = list(processes[0])
     logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
     rounds = []
@@ -58,8 +71,10 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
             others = np.delete(of_process, place, axis=1)
             above_others[:, place] = of_process[:, place] - np.median(others, axis=1)
         rounds.append(_without_pauses(above_others))
-    above = np.mean([of_process.mean(axis=0) for of_process in rounds], axis=0)
-    reach = _reach(rounds, WRONGLY_NAMED / len(names))
+    above = np.mean([_since(of_process, since).mean(axis=0) for of_process in rounds], axis=0)
+    num_looks = NUM_BLOCKS - 1 if since else 1
+    reach = _reach(rounds, WRONGLY_NAMED / len(names) / num_looks, since)
+    logarithms = [_since(of_process, since) for of_process in logarithms]
     of_all = np.concatenate(logarithms)
     replicas = []
     for place, name in enumerate(names):
@@ -82,7 +97,13 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
     slow.sort(key=lambda replica: -replica.value)
     slowest = max(replicas, key=lambda replica: replica.value)
     unknown = "" if slow else _why_unknown(replicas, slowest, len(processes))
-    return SlowReplicas(slow=tuple(slow), slowest=slowest, unknown=unknown)
+    return SlowReplicas(
+        slow=tuple(slow), slowest=slowest, unknown=unknown, since=since / NUM_BLOCKS
+    )
+
+
+def _since(rounds: Floats, since: int) -> Floats:
+    return np.concatenate(np.array_split(rounds, NUM_BLOCKS)[since:])
 
 
 def _is_slower(replica: Slowness) -> bool:
@@ -105,8 +126,9 @@ def _without_pauses(rounds: Floats) -> Floats:
     return np.array([pauses(series).smooth for series in rounds.T]).T
 
 
-def _reach(processes: Sequence[Floats], level: float) -> float:
-    """Return how far the mean of a replica may be off by chance, upwards with `level`.
+def _reach(processes: Sequence[Floats], level: float, since: int) -> float:
+    """Return how far the mean of a replica after so many blocks may be off by chance, upwards with
+    `level`. Blocks before and after may differ, those of one side vary by chance alone.
 
     All replicas have one error, of which those of half of them are independent: each is above the
     median of the others. Where processes differ by more than their blocks explain, they count.
@@ -116,13 +138,15 @@ def _reach(processes: Sequence[Floats], level: float) -> float:
     blocks = []
     for rounds in processes:
         means = [block.mean(axis=0) for block in np.array_split(rounds, NUM_BLOCKS)]
-        blocks.append(np.var(means, axis=0, ddof=1).mean() / NUM_BLOCKS)
+        sides = np.split(np.array(means), [since] if since else [])
+        squares = sum(len(side) * np.var(side, axis=0).mean() for side in sides)
+        blocks.append(squares / (NUM_BLOCKS - len(sides)) / (NUM_BLOCKS - since))
     variance = float(np.mean(blocks)) / num_processes
-    freedom = num_processes * (NUM_BLOCKS - 1) * num_series
+    freedom = num_processes * (NUM_BLOCKS - 1 - bool(since)) * num_series
     reach = upper_quantile(level, freedom) * math.sqrt(variance)
     if num_processes == 1:
         return reach
-    means = [rounds.mean(axis=0) for rounds in processes]
+    means = [_since(rounds, since).mean(axis=0) for rounds in processes]
     # one replica may vary over processes by far more than the others do
     variance = float(np.var(means, axis=0, ddof=1).mean()) / num_processes
     freedom = (num_processes - 1) * num_series

@@ -44,7 +44,12 @@ class SlowReplicas:
     slow: tuple[Slowness, ...]  # slowest first; empty where none is, or where it cannot be told
     slowest: Slowness | None  # None where there are too few times
     unknown: str = ""  # why it cannot be told, a part of a sentence; empty where it can
+    since: float = 0.0  # share of its rounds before it became slow
     timed_in: str = ""  # another trial that timed them; empty: this one, or none
+
+    @property
+    def since_when(self) -> str:
+        return f" in the last {1 - self.since:.0%} of its steps" if self.since else ""
 
 
 UNTIMED = SlowReplicas(slow=(), slowest=None, unknown="the compute of each replica was not timed")

@@ -41,6 +41,20 @@ def test_the_slow_one_is_named_with_how_much_longer_it_takes():
     assert 0.1 < slow.low < 0.2 < slow.high < 0.3
 
 
+@pytest.mark.parametrize("num", [2, 4, 8])
+@pytest.mark.parametrize("begin", [24, 48, 60, 72])
+def test_one_that_throttles_halfway_is_slow_from_then_on(num, begin):
+    """A bug: it was never named where it was one of two or four, else with half of its delay."""
+    throttling = times(*[1] * num, num_rounds=96)
+    throttling["GPU:1"][begin:] = [1.4 * seconds for seconds in throttling["GPU:1"][begin:]]
+    found = slow_replicas([throttling])
+    assert [slow.replica for slow in found.slow] == ["GPU:1"]
+    if begin != 60:  # the beginning of a quarter
+        assert found.since == begin / 96
+        assert found.slow[0].value == pytest.approx(0.4, abs=0.05)
+    assert f"GPU:1 is slow in the last {1 - found.since:.0%} of its" in words.slow_replica(found)
+
+
 def test_equal_replicas_are_known_to_be_equal():
     found = slow_replicas([times(1, 1, 1, 1)])
     assert (found.slow, found.unknown) == ((), "")
