@@ -10,7 +10,7 @@ MASK = "***"
 
 _NAMED = re.compile(
     r"""(?<![\w-])(?P<name>[\w-]++)(?P<ends>["']?)[ \t]*(?P<sign>[=:])[ \t]*"""
-    r"""|(?<!\S)(?P<flag>--?[\w-]++)[ \t]+"""
+    r"""|(?<!\S)(?P<flag>--?[\w.-]++)[ \t]+"""
 )
 _VALUE = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|)\S*""")
 # what stands there may be named itself, as in `--login "pass": ...`
@@ -131,8 +131,8 @@ _RULES = (
         r"(?!\*{3})[^\s$*-]\S*",
     ),
     _rule(
-        "sshpass|wandb|-pw|redis-cli|zip|-pass",
-        r"(\bsshpass\s+-p\s+|\bwandb\s+login\s+(?:--\w+\s+)*|(?<!\S)-pw\s+"
+        "sshpass|wandb|-pw|redis-cli|zip|-pass|login",
+        r"(\b(?:sshpass|(?:docker|podman)\s+login[^;&|\n]{0,200}?)\s+-p\s+|\bwandb\s+login\s+(?:--\w+\s+)*|(?<!\S)-pw\s+"
         r"|\bredis-cli\b[^;&|\n]{0,200}?\s-a\s+|\b(?:un)?zip\b[^;&|\n]{0,200}?\s-P\s+"
         rf"|(?<!\S)-pass(?:in|out)\s+pass:)(?!-|\*{{3}}|{_NO_SECRETS})\S+",
     ),
@@ -142,8 +142,9 @@ _RULES = (
         rf"(?!\*{{3}}|(?i:{_NO_SECRETS}))" + _VALUE.pattern,
     ),
     _rule(
-        "-p|-otp|-log|-lic|-jwt",
-        r"(?<!\S)(?<!sh )(--?(?:pw|passcode|otp|pin(?:-?code)?|login|license|jwt)(?:=|\s+))"
+        "-p|.p|otp|-log|.log|-lic|.lic|jwt",
+        r"(?<!\S)(?<!sh )"
+        r"(--?(?:[\w-]+\.)*(?:pw|passcode|otp|pin(?:-?code)?|login|license|jwt)(?:=|\s+))"
         rf"(?!-|\*{{3}}|(?i:{_NO_SECRETS}))" + _NAMED_VALUE,
     ),
     _rule("cookie", r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"),  # to the end of the line
@@ -253,7 +254,7 @@ def _is_named_secret(match: re.Match[str]) -> bool:
     """Return whether a name is of a secret: `db_pass` is, `warm_up_pass` and `passes` are not."""
     if _ends_a_path(match):
         return False
-    name = match["name"] or match["flag"]
+    *groups, name = (match["name"] or match["flag"]).split(".")  # as in --hub.token
     if name in _WORKING_FOLDERS and match.string.startswith("/", match.end()):
         return False
     lowered = name.lower().strip("_-")
@@ -269,9 +270,9 @@ def _is_named_secret(match: re.Match[str]) -> bool:
         return (
             is_set and last.endswith("pass") and not _HARMLESS.fullmatch(last.removesuffix("pass"))
         )
-    if before or match["flag"]:
+    if before or (match["flag"] and not groups):
         return not before or not _HARMLESS.fullmatch(before[-1])
-    if last == "pass" and match["ends"]:
+    if last == "pass" and (match["ends"] or groups):
         return True
     in_query = match.string[max(0, match.start() - 1)] in "?&"
     return is_set and (last in ("sig", "pass") or name.isupper() or in_query)

@@ -289,6 +289,12 @@ HARMLESS = [
         ("x --passcode 12 --login me --license K", "x --passcode *** --login *** --license ***"),
         ("mysql -u root -psecret x", "mysql -u root -p*** x"),
         ("sshpass -p hunter ssh x", "sshpass -p *** ssh x"),
+        ("docker login -u me -p hunter reg", "docker login -u me -p *** reg"),
+        (
+            "x --hub.token K --db.pass p --a.b.otp 12",
+            "x --hub.token *** --db.pass *** --a.b.otp ***",
+        ),
+        ("x --data.key text --data.sort_key id", "x --data.key text --data.sort_key id"),
         ("python t.py -pHunterTwo", "python t.py -p***"),
         ("curl --proxy-user bob:hunter2 x", "curl --proxy-user bob:*** x"),
         ("plink -pw hunter2 x -pin 1234", "plink -pw *** x -pin ***"),
