@@ -1,5 +1,6 @@
 """`compare`: which of two sides is faster, by pairs of trials that are otherwise equal."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -290,19 +291,22 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
         if row.parity:
             texts.append(f"{_start(row)}{row.parity}")
         results += (row.a, row.b)
-    suspect, partly = [], []
+    doubted: dict[str, tuple[str, list[str]]] = {}  # trials by a reason without its numbers
+    partly = []
     for result in results:
         where = result.environment
         texts += [titles.made_with(where)] if has_badges else titles.environment_notes(where)
         if not result.is_valid:
-            suspect.append(_trial(result))
+            reason, _, _ = next(iter(result.doubts), "in doubt").partition(";")
+            kind = re.sub(r"[\d.,]+", "", reason)
+            doubted.setdefault(kind, (reason, []))[1].append(_trial(result))
         if result.failed and result.throughput is not None:
             ways = dict.fromkeys(outcome.replace("_", " ") for outcome in result.failed)
             num_failed, num = len(result.failed), len(result.failed) + len(result.repeats)
             partly.append(f"{_trial(result)} ({num_failed} of {num}: {', '.join(ways)})")
     texts += titles.result_notes(results)
-    if suspect:
-        texts.append(f"suspect, see {typed('show')}: {_shortened(suspect)}")
+    for reason, trials in doubted.values():
+        texts.append(f"{reason}, see {typed('show')}: {_shortened(trials)}")
     if partly:
         texts.append(f"repeats without a number, which are left out: {_shortened(partly)}")
     return list(dict.fromkeys(texts))

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Outcome
+from scalemark.records.measurement import Outcome, Verdict
 from store.writer import Writer
 from tests.analysis.commands.command import analysis
 from tests.filled import ENVIRONMENT, MACHINE, begin, fill
@@ -55,6 +55,16 @@ def test_repeats_without_a_number_are_noted(compare, compared):
     reported = compare(*SIDES, "--db", "r.db").stdout
     assert "repeats without a number, which are left out: " in reported
     assert " trivial ps_cpu on 1 (2 of 4: hung, out of memory)\n" in reported
+
+
+def test_a_doubt_is_said_once_with_all_trials_that_have_it(compare):
+    taken = ("others took 1.9 of 2 cores; stop them", "others took 1.8 of 2 cores; stop them")
+    doubts = [{"verdict": Verdict.SUSPECT, "reasons": (reason,)} for reason in taken]
+    fill("r.db", [(small(**PS), 50.0), (small(), 100.0)], details=doubts)
+    lines = compare(*SIDES, "--db", "r.db").stdout.splitlines()
+    (said,) = [line for line in lines if line.startswith("others took")]
+    assert said.startswith("others took 1.9 of 2 cores, see scalemark show: ")
+    assert said.count(" trivial ") == 2
 
 
 def test_what_follows_from_a_precision_may_differ_where_nothing_is_equal(compared):
