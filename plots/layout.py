@@ -197,7 +197,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "interval": Quantity(
         value=attrgetter("throughput"),
         write=lambda value, result: titles.spread(result.repeats, result.low, result.high, value),
-        about="95 % confidence interval over repeats; below four repeats, their range",
+        about="[a, b] is the 95 % confidence interval over repeats, (a to b, n) their range",
     ),
     "speed-up": Quantity(
         value=attrgetter("speed_up"), write=lambda value, _: f"{fixed(value, 2)}x"
@@ -294,7 +294,7 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
 
 _OF_ROWS = {
     THROUGHPUT: "geometric mean of the rows that agree in all axes",
-    "interval": "95 % confidence interval over these rows; below four, their range",
+    "interval": "[a, b] is the 95 % confidence interval over these rows, (a to b, n) their range",
 }
 """What quantities are in imported tables: how many processes made a row is unknown."""
 
