@@ -131,7 +131,10 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     said = _window(spec, _by_clock(printed, calls))
     begin = said.num_warm_up
     both = curve.compared(said.calls.durations_s[begin:], said.calls.arrivals_s[begin:])
-    window, misfits = _with_means(_of_better_clock(spec, printed, said, both), printed)
+    better = said
+    if both and both.lines_count and _are_comparable(printed, said):
+        better = _window(spec, printed.curve.calls(said.calls.items_per_step, by_lines=True))
+    window, misfits = _with_means(better, printed)
     _refuse_wrong_items(printed, window, both, items_per_step)
     of_phases, is_evaluation = curve.doubt_of_phases(
         printed.curve, window.calls, window.usual_step_s
@@ -301,15 +304,6 @@ def _are_comparable(printed: curve.PrintedNumbers, said: _Window) -> bool:
     items = printed.summary.items_per_step
     is_counted = printed.curve.has_steps or (items and items == said.calls.items_per_step)
     return bool(is_counted) and not said.calls.is_fitted
-
-
-def _of_better_clock(
-    spec: TrialSpec, printed: curve.PrintedNumbers, said: _Window, both: curve.Compared | None
-) -> _Window:
-    """Return the window by the arrival of lines, where these deny what the program says."""
-    if both is None or not _are_comparable(printed, said) or not both.lines_count:
-        return said
-    return _window(spec, printed.curve.calls(said.calls.items_per_step, by_lines=True))
 
 
 def _with_means(window: _Window, printed: curve.PrintedNumbers) -> tuple[_Window, Sequence[str]]:

@@ -22,7 +22,7 @@ _DEFAULT_GROUPS = {"model": "resnet50", "data": "synthetic"}
 class ProgramRefusedError(ValueError):
     """Raised for a program that cannot be run or read; names setting, value and remedy."""
 
-    spec: TrialSpec | None = None  # what it would be, where its axes are known
+    spec: TrialSpec | None = None  # the trial, where its axes are known
 
 
 def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
@@ -40,6 +40,8 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     run = template.substituted(program.run, derived)
     used = frozenset(name.removeprefix(axes.PREFIX) for name in template.names(run))
     free = {name: value for name, value in free_values(config).items() if name not in derived}
+    known = [f"{axes.PREFIX}{name}" for name in config.axes]
+    known += [f"{axes.ENV_PREFIX}{name}" for name in config.env]
     min_warm_up_steps = 0
     if config.min_warm_up_steps != axes.AUTO:
         min_warm_up_steps = int(config.min_warm_up_steps)
@@ -61,7 +63,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
         items_per_step=expression.substituted(program.items_per_step, derived),
         per_gpu=program.per_gpu,
         flops_per_item=expression.substituted(program.flops_per_item, derived),
-        compare=_compared(config),
+        compare=axes.full_name(program.compare, known),
         takes_apart=program.takes_apart,
         free=axes.free_axes(free),
     )
@@ -220,13 +222,6 @@ def _name(program: CommandConfig) -> str:
     script = [*scripts, *words, ""][0]
     stem = script.rpartition("/")[2]
     return _OTHER_CHARACTERS.sub("_", stem).strip("._-")[:60] or "program"
-
-
-def _compared(config: Config) -> str:
-    """Return the full name of the axis to compare; empty for all free ones."""
-    known = [f"{axes.PREFIX}{name}" for name in config.axes]
-    known += [f"{axes.ENV_PREFIX}{name}" for name in config.env]
-    return axes.full_name(config.command.compare, known)
 
 
 def _secret_in(command: str) -> str:

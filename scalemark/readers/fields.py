@@ -126,11 +126,15 @@ class StepCounter:
 
     def _done(self, step: int, epoch: int | None, epoch_steps: int) -> int | None:
         left, lines = self._left, self._lines
+        # the first line of an epoch comes within a gap, and a rank may lag
+        is_new = lines.last >= _FEW and step <= min(max(1, lines.gap), lines.last / 2)
+        if epoch is not None and self._epoch is not None:
+            is_new = epoch > self._epoch
         if left and left.goes_on_with(step) and not lines.goes_on_with(step):  # it was evaluated
             self._evaluated = max(self._evaluated, lines.last)
             self._lines, self._left = left, None
             self._highest = left.before + left.last
-        elif self._begins_anew(step, epoch):
+        elif is_new:
             if epoch is not None:
                 self._left = None
             elif left is None or lines.last >= left.last:  # of two evaluations before the first
@@ -142,13 +146,6 @@ class StepCounter:
         if self._left and self._lines.last <= max(self._evaluated, self._left.gap - 1):
             return None  # as long as it may be the evaluation again, or a short one
         return self._lines.before + step
-
-    def _begins_anew(self, step: int, epoch: int | None) -> bool:
-        """Return whether an epoch begins. Its first line comes within a gap; a rank may lag."""
-        if epoch is not None and self._epoch is not None:
-            return epoch > self._epoch
-        lines = self._lines
-        return lines.last >= _FEW and step <= min(max(1, lines.gap), lines.last / 2)
 
 
 RATES = (

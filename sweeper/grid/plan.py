@@ -132,7 +132,10 @@ def resolve_grid(
                 "read in one; leave one out, or give it another command.name"
             )
     if refused and not specs:
-        raise SweepRefusedError(_refusal(refused))
+        reasons = list(dict.fromkeys(reason for _, reason in refused))
+        more = counted(len(reasons) - 1, "more reason")
+        more = f" (and {more} for {len(refused)} cells left out)" if len(reasons) > 1 else ""
+        raise SweepRefusedError(f"{reasons[0]}{more}")
     if left_out and not specs:
         raise SweepRefusedError(f"sweep.exclude leaves out every trial ({len(left_out)})")
     return list(specs.values()), left_out
@@ -229,14 +232,6 @@ def data_folder_problem(data: DataConfig, folder: Path) -> str | None:
     if damage and not other:
         return f"{damage}; empty the folder to have the set made again"
     return other
-
-
-def _refusal(left_out: Sequence[tuple[str, str]]) -> str:
-    reasons = list(dict.fromkeys(reason for _, reason in left_out))
-    if len(reasons) == 1:
-        return reasons[0]
-    more = counted(len(reasons) - 1, "more reason")
-    return f"{reasons[0]} (and {more} for {len(left_out)} cells left out)"
 
 
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
