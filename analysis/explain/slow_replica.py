@@ -44,24 +44,13 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
     and the gap below them is 9 % or more, and wide beside what the rest are from each other. So
     what a socket or an order has in common makes none slow, nor what cards differ by nature.
 
-    One that becomes slow, as by throttling, is slow from then on: in the last blocks alone, with
-    the same error over all of these.
+    One that becomes slow, as by throttling, is slow from then on.
     """
     if not processes:
         return UNTIMED
     too_little = _too_little(processes)
     if too_little:
         return SlowReplicas(slow=(), slowest=None, unknown=too_little)
-    found = _slow_since(processes, 0)
-    for since in range(1, NUM_BLOCKS):
-        later = _slow_since(processes, since)
-        if later.slow and found.slowest and later.slow[0].low > found.slowest.value:
-            found = later
-    return found
-
-
-def _slow_since(processes: Sequence[Times], since: int) -> SlowReplicas:
-    """Return the replicas that are slow after so many blocks of rounds."""
     names = list(processes[0])
     logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
     rounds = []
@@ -71,10 +60,25 @@ def _slow_since(processes: Sequence[Times], since: int) -> SlowReplicas:
             others = np.delete(of_process, place, axis=1)
             above_others[:, place] = of_process[:, place] - np.median(others, axis=1)
         rounds.append(_without_pauses(above_others))
-    above = np.mean([_since(of_process, since).mean(axis=0) for of_process in rounds], axis=0)
-    num_looks = NUM_BLOCKS - 1 if since else 1
+    found = _slow_since(0, names, logarithms, rounds)
+    if since := _largest_jump(rounds):
+        later = _slow_since(since, names, logarithms, rounds)
+        if later.slow and found.slowest and later.slow[0].low > found.slowest.value:
+            return later
+    return found
+
+
+def _slow_since(
+    since: int, names: Sequence[str], logarithms: Sequence[Floats], rounds: Sequence[Floats]
+) -> SlowReplicas:
+    """Return the replicas that are slow after so many rounds, by the logarithms of their times and
+    by how far these are above those of the others.
+    """
+    above = np.mean([of_process[since:].mean(axis=0) for of_process in rounds], axis=0)
+    num_looks = NUM_BLOCKS if since else 1  # about as many jumps are independent
     reach = _reach(rounds, WRONGLY_NAMED / len(names) / num_looks, since)
-    logarithms = [_since(of_process, since) for of_process in logarithms]
+    share = since / min(map(len, rounds))
+    logarithms = [of_process[since:] for of_process in logarithms]
     of_all = np.concatenate(logarithms)
     replicas = []
     for place, name in enumerate(names):
@@ -96,14 +100,24 @@ def _slow_since(processes: Sequence[Times], since: int) -> SlowReplicas:
     slow = [replicas[place] for place in apart if _is_slower(replicas[place])]
     slow.sort(key=lambda replica: -replica.value)
     slowest = max(replicas, key=lambda replica: replica.value)
-    unknown = "" if slow else _why_unknown(replicas, slowest, len(processes))
-    return SlowReplicas(
-        slow=tuple(slow), slowest=slowest, unknown=unknown, since=since / NUM_BLOCKS
-    )
+    unknown = "" if slow else _why_unknown(replicas, slowest, len(rounds))
+    return SlowReplicas(slow=tuple(slow), slowest=slowest, unknown=unknown, since=share)
 
 
-def _since(rounds: Floats, since: int) -> Floats:
-    return np.concatenate(np.array_split(rounds, NUM_BLOCKS)[since:])
+def _largest_jump(processes: Sequence[Floats]) -> int:
+    """Return after how many rounds a replica became slower by the most, beside how much the rounds
+    of either side vary; 0 where there are too few rounds.
+    """
+    num_rounds = min(map(len, processes))
+    sums = np.mean([np.cumsum(rounds[:num_rounds], axis=0) for rounds in processes], axis=0)
+    before = np.arange(FEWEST_ROUNDS, num_rounds - FEWEST_ROUNDS + 1)
+    if not len(before):
+        return 0
+    num_before, num_after = before[:, np.newaxis], num_rounds - before[:, np.newaxis]
+    head = sums[before - 1]
+    jumps = (sums[-1] - head) / num_after - head / num_before
+    weights = np.maximum(0.0, jumps) ** 2 * num_before * num_after
+    return int(before[weights.max(axis=1).argmax()])
 
 
 def _is_slower(replica: Slowness) -> bool:
@@ -127,26 +141,30 @@ def _without_pauses(rounds: Floats) -> Floats:
 
 
 def _reach(processes: Sequence[Floats], level: float, since: int) -> float:
-    """Return how far the mean of a replica after so many blocks may be off by chance, upwards with
-    `level`. Blocks before and after may differ, those of one side vary by chance alone.
+    """Return how far the mean of a replica after so many rounds may be off by chance, upwards with
+    `level`. Blocks of either side vary by chance alone.
 
     All replicas have one error, of which those of half of them are independent: each is above the
     median of the others. Where processes differ by more than their blocks explain, they count.
     """
     num_processes, num_replicas = len(processes), processes[0].shape[1]
     num_series = max(1.0, (num_replicas - 1) / 2)
-    blocks = []
+    blocks, freedom = [], 0.0
     for rounds in processes:
-        means = [block.mean(axis=0) for block in np.array_split(rounds, NUM_BLOCKS)]
-        sides = np.split(np.array(means), [since] if since else [])
-        squares = sum(len(side) * np.var(side, axis=0).mean() for side in sides)
-        blocks.append(squares / (NUM_BLOCKS - len(sides)) / (NUM_BLOCKS - since))
+        squares, num_free = 0.0, 0
+        for side in (rounds[:since], rounds[since:]):
+            num = max(1, round(NUM_BLOCKS * len(side) / len(rounds))) if len(side) else 0
+            for block in np.array_split(side, num) if num else ():
+                distances = block.mean(axis=0) - side.mean(axis=0)
+                squares += len(block) * float(np.mean(distances**2))
+            num_free += max(0, num - 1)
+        blocks.append(squares / num_free / (len(rounds) - since))
+        freedom += num_free * num_series
     variance = float(np.mean(blocks)) / num_processes
-    freedom = num_processes * (NUM_BLOCKS - 1 - bool(since)) * num_series
     reach = upper_quantile(level, freedom) * math.sqrt(variance)
     if num_processes == 1:
         return reach
-    means = [_since(rounds, since).mean(axis=0) for rounds in processes]
+    means = [rounds[since:].mean(axis=0) for rounds in processes]
     # one replica may vary over processes by far more than the others do
     variance = float(np.var(means, axis=0, ddof=1).mean()) / num_processes
     freedom = (num_processes - 1) * num_series

@@ -49,9 +49,8 @@ def test_one_that_throttles_halfway_is_slow_from_then_on(num, begin):
     throttling["GPU:1"][begin:] = [1.4 * seconds for seconds in throttling["GPU:1"][begin:]]
     found = slow_replicas([throttling])
     assert [slow.replica for slow in found.slow] == ["GPU:1"]
-    if begin != 60:  # the beginning of a quarter
-        assert found.since == begin / 96
-        assert found.slow[0].value == pytest.approx(0.4, abs=0.05)
+    assert found.since == begin / 96
+    assert found.slow[0].value == pytest.approx(0.4, abs=0.05)
     assert f"GPU:1 is slow in the last {1 - found.since:.0%} of its" in words.slow_replica(found)
 
 
