@@ -38,7 +38,8 @@ from store.schema import (
     sql_default,
 )
 
-SCHEMA = "5"  # version of the tables, in `database_info`: to be raised with every change of them
+SCHEMA = "6"  # version of the tables, in `database_info`: to be raised with every change of them
+_READ = ("5", SCHEMA)  # 5 has a table more, `events`
 
 _OUR_TABLES = frozenset({"sweeps", "trials", "attempts"})
 
@@ -73,7 +74,7 @@ def check_is_ours(name: str, tables: set[str]) -> None:
 
 def check_version(name: str, schema: object, tables: set[str]) -> None:
     """Raise StoreError for another version, and DamagedError where a table is missing."""
-    if schema == SCHEMA:
+    if schema in _READ:
         if missing := sorted(Base.metadata.tables.keys() - tables):
             raise DamagedError(f"{name}: the table {missing[0]} is missing; {IF_DAMAGED}")
         return

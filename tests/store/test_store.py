@@ -267,6 +267,17 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(make, message):
     assert before == (path.read_bytes() if path.is_file() else None)
 
 
+def test_a_database_of_the_version_before_is_read_and_written():
+    """It has a table more, whose rows belong to repeats."""
+    fill("f.db", [(small(), 1.0)])
+    with closing(sqlite3.connect("f.db")) as connection, connection:
+        connection.execute("UPDATE database_info SET value = '5' WHERE name = 'schema'")
+        connection.execute("CREATE TABLE events (repeat_id INTEGER REFERENCES repeats, number)")
+        connection.execute("INSERT INTO events SELECT id, 1 FROM repeats")
+    fill("f.db", [(small(num_gpus=2), 2.0)])
+    assert len(list_attempts(open_for_reading("f.db"))) == 2
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [
