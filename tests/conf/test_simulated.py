@@ -162,7 +162,7 @@ def test_a_profile_of_the_users_own_is_a_file_of_a_folder_of_theirs(tmp_path):
     plan = [f"--config-dir={tmp_path}", "engine=simulated", "hardware=my_box", "sweep.dry_run=true"]
     command = [sys.executable, FOLDER.parent / "sweep.py", *plan]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert ended.stdout.startswith("simulated-my_box: 8 simulated GPUs as of GeForce GTX TITAN X")
+    assert ended.stdout.startswith("simulated-my_box: 8 simulated GPUs like GeForce GTX TITAN X")
     own.write_text("profile: [")
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
