@@ -16,9 +16,14 @@ import atexit
 import gc
 import io
 import os
-import signal
 import sys
 from collections.abc import Callable
+
+TYPE_CHECKING = False  # to import that of `typing` takes a hundredth of a second
+if TYPE_CHECKING:
+    import signal
+else:  # built in: `signal` itself takes as long, in which Ctrl-C would show a traceback
+    import _signal as signal
 
 USAGE, INTERRUPTED = 2, 130
 INTERNAL_ERROR = 70
