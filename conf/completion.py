@@ -14,9 +14,8 @@ _WORDS = ("command=", "read=", "from=", "+axes.", "+env.")
 
 def is_asked(arguments: Sequence[str]) -> bool:
     """Return whether a shell asks for the words that may follow."""
-    flag, *query = [*arguments, ""]
-    shells = ("query=bash", "query=fish", "query=zsh")
-    return flag in ("-sc", "--shell-completion") and query[0] in shells
+    asked = " ".join(arguments).replace("--shell-completion", "-sc")
+    return asked in ("-sc query=bash", "-sc query=fish", "-sc query=zsh")
 
 
 def words(line: str) -> list[str]:
@@ -41,10 +40,9 @@ def words(line: str) -> list[str]:
 
 def _choices() -> dict[str, Sequence[str]]:
     """Return the values of each axis and setting, or its default where any may be typed."""
-    files = sorted((PROJECT / "conf").glob("*/*.yaml"))
-    choices: dict[str, Sequence[str]] = {file.parent.name: [] for file in files}
-    for group in choices:
-        choices[group] = [file.stem for file in files if file.parent.name == group]
+    choices: dict[str, Sequence[str]] = {}
+    for file in (PROJECT / "conf").glob("*/*.yaml"):
+        choices[file.parent.name] = [*choices.get(file.parent.name, ()), file.stem]
     choices["strategy"] = ["all", *choices["strategy"]]
     for line in (*axes(), *settings()):
         is_switch = line.default in ("true", "false")
