@@ -309,9 +309,9 @@ def _notes(planned: Planned) -> Iterator[str]:
     for rule in plan.useless_rules:
         yield f"sweep.exclude: {rule}: matches no trial that could run"
     races, expected = planned.races, planned.estimate.describe(plan)
-    if planned.budget and not planned.budget.is_endless:
+    if races and planned.budget and not planned.budget.is_endless:
         yield plan_line(races, plan.num_attempts)
-    elif planned.budget and not races:
+    elif planned.budget and plan.trials and not races:
         yield "sweep.budget=inf: nothing races, for no two trials differ in their strategy alone"
     elif races:
         num_decided = sum(race.is_decided for race in races)

@@ -192,9 +192,11 @@ def test_multiples_rules_and_a_margin_are_kept():
 def test_a_plan_says_between_what_it_will_search():
     done = sweep(
         *("engine=simulated", "hardware=p100_pcie_8", "model=resnet50", "sweep.dry_run=true"),
-        "batch_size=max(8,512,8)",
+        *("batch_size=max(8,512,8)", "sweep.budget=2h"),
     )
     assert done.returncode == 0, done.stderr
+    assert "surely makes the first attempt of a search; searches take half" in done.stderr
+    assert "surely runs 0 attempts" not in done.stdout
     assert (
         "resnet50-replicated_nccl-x1: searches batch_size between 8 and 512 with at most 7 short "
         "attempts, then measures the largest" in done.stderr
