@@ -6,7 +6,7 @@ host7: 64 cores, 503 GiB; 8 usable GPUs
 9 completed   2 out_of_memory   1 hung   2 running   26 pending
 GPU 0-3            resnet50-replicated_nccl-x4  step 12 of about 40  34 s of about 80 s
 GPU 4              vgg16-ps_cpu-x1              attempt 2: building  5 s
-1234.50 images/s   vgg16-ps_cpu-x2 0123abcd     (suspect)
+1234.50 images/s   vgg16-ps_cpu-x2 0123abcd     (in doubt)
 out_of_memory      vgg16-ps_cpu-x8 4567cdef     no room for it
 """
 
@@ -226,13 +226,13 @@ def _speed(throughput: float | None, item: str | None) -> str:
 
 
 def _doubt(verdict: str | None, reasons: Sequence[str] = ()) -> str:
-    """Return the verdict with its first reason; `show` has the others, and what to do."""
+    """Return the first reason of a doubt; `show` has the others, and what to do."""
     if verdict in (None, Verdict.VALID):
         return ""
     if not reasons:
-        return f"({verdict})"
+        return "(in doubt)"
     first, *others = reasons
     reason = one_line(first.partition("; ")[0])
     if others:
         reason += f", and {len(others)} more"
-    return f"({verdict}: {reason})"
+    return f"({reason})"

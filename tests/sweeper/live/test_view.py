@@ -151,7 +151,7 @@ def test_speeds_are_shown_as_they_land_with_what_makes_them_doubtful():
     doubtful = ended(model="b", item="tokens", verdict="suspect")
     lines = drawn(shown_on(recent=(ended(), doubtful)))
     assert "1234.50 images/s  vgg16-ps_cpu-x1 0123abcd" in lines
-    assert "1234.50 tokens/s  b-ps_cpu-x1 0123abcd      (suspect)" in lines
+    assert "1234.50 tokens/s  b-ps_cpu-x1 0123abcd      (in doubt)" in lines
 
 
 @pytest.mark.parametrize(
@@ -208,11 +208,11 @@ def test_a_plain_line_tells_speed_doubt_time_and_eta():
         verdict_reasons=("hot",),
     )
     assert line_of(result, num_done=3, eta_s=330.0) == (
-        f"[ 3/12] {'vgg16-ps_cpu-x1':<36}   1234.50 images/s  step    100.0 ms, jitter 2.0  (no profile)  (suspect: hot)"
+        f"[ 3/12] {'vgg16-ps_cpu-x1':<36}   1234.50 images/s  step    100.0 ms, jitter 2.0  (no profile)  (hot)"
         "  took 12.3 s  ETA 6 min"
     )
     result = replace(result, verdict_reasons=("jitter 12 %", "hot"))
-    assert "  (suspect: jitter 12 %, and 1 more)  took" in line_of(result)
+    assert "  (jitter 12 %, and 1 more)  took" in line_of(result)
     unknown = replace(result, measurement=replace(result.measurement, jitter_s=None))
     assert "  step    100.0 ms  (no profile)" in line_of(unknown)
 
