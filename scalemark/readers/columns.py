@@ -216,6 +216,7 @@ _SPREAD = re.compile(rf"\s?\(?(?:\+ ?/? ?-|±)\s?{words.NUMBER}\s?%?\)?")  # bef
 _ENDS_WITH_NUMBER = re.compile(  # and its unit
     rf"(?:\d[:\])]?|\d\s?(?:[KMGT]i?B|W|°?C|%|[mu]?s|[A-Za-z]+/s\w*|m?s/[A-Za-z]+)|\b{words.NOT_FINITE})\s*$"
 )
+_ENDS_WITH_VALUE = re.compile(r"\d\s?(?:[KMGT]i?B|W|°?C|%)\s*$")
 _NO_STEP = re.compile(
     r"(?<![a-z])(?:checkpoint|sav(?:ed|ing)|(?:down|up|re|pre)?load|(?:re)?compil|eval|valid)"
     r"|step = \d+ \([\d.]+ sec\)",  # of TensorFlow's Estimator: all steps since the line before
@@ -419,8 +420,8 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     label = begin[bounds[-1] :] if bounds else begin
     numbers = [match for match in _AFTER_NUMBER.finditer(label) if match.end() < len(label)]
     counted = words.COUNTED.search(label)
-    if numbers and "|" in begin[len(bare) :]:  # a number and what it counts have their own cell
-        label, numbers = "", []
+    if (numbers and "|" in begin[len(bare) :]) or _ENDS_WITH_VALUE.search(label):
+        label, numbers = "", []  # a number and what it counts have their own cell, or `gpu 97%`
     if not numbers or counted:
         others = [match.end() for match in numbers if counted and match.end() <= counted.start()]
         yield label[max(others, default=0) :].lstrip()
