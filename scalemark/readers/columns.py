@@ -192,6 +192,9 @@ _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`
     r"(?:gpu|device|rank|chip|worker)s?\b(?!:?\s*\d)",
     re.I,
 )
+_NAME_BEHIND = re.compile(  # a word, on a line that ends with one behind the unit of a rate
+    r"\s+([A-Za-z][\w-]*)(?:\s*$|\s+[\d.].*/s\w*\s+[A-Za-z][\w-]*\s*$)"
+)
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP[\w/]*)", re.IGNORECASE)
 _BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]，；]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?(?:%|W\b|°?C\b))")
@@ -378,8 +381,10 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             if role is None or multiple != beside:
                 continue
             of_before = _OF_RATE_BEFORE.search(line, 0, match.start())
-            if of_before and (role.extra or "." in of_before[0]):
-                continue
+            if of_before and (role.extra or "." in of_before[0]):  # a name of this one, or of that
+                if "/" not in unit or label != labels[-1] or role.aside:
+                    continue
+                role = replace(role, per_gpu=None, is_total=False, extra=label.strip())
             if role.is_bare_time and _NO_STEP.search(line):
                 continue
             if role.name == "throughput" and not role.item and match[0].endswith("T"):
@@ -397,6 +402,10 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
                     role = replace(role, **changes)
             if role.name in words.OF_ITEMS and _EACH.match(line, end + len(unit)):
                 role = replace(role, per_gpu=True)
+            named = _NAME_BEHIND.match(line, end + len(unit))
+            by_name = role_of(named[1], unit.strip()) if named else None
+            if by_name and not role.aside:
+                role = replace(role, aside=by_name.aside, extra=role.extra or by_name.extra)
             is_of_run = _SINCE_BEGIN.match(line, end + len(unit))
             is_beside = before.count("(") > before.count(")") and not words.words_of(label)
             if is_of_run or is_beside or is_of_bar or unit.strip() in ("it/s", "s/it"):

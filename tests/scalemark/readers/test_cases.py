@@ -198,7 +198,11 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 gpu 3 231{n}.0 img/s", [2311, 2312, 2313], True),
     ("step {n}0 50.{n} ms/step img/s 231{n}.0", [2311, 2312, 2313], None),
     ("step {n}0 3.{n} it/s tok/s 231{n}", [2311, 2312, 2313], None),
-    ("step {n}0 loss 2.1 throughput/node 57{n}.1 img/s throughput 231{n}.0 img/s", [], None),
+    ("step {n}0 loss 2.1 throughput/node 57{n}.1 img/s throughput 231{n}.0 img/s", [2311, 2312, 2313], None),
+    ("step {n}0 57{n}.1 img/s fwd 231{n}.0 img/s total", [], None),
+    ("step {n}0 57{n}.1 img/s val 231{n}.0 img/s train", [], None),
+    ("step {n}0 231{n}.0 img/s train 57{n}.1 img/s val", [2311, 2312, 2313], None),
+    ("step {n}0 infer 57{n}.1 img/s train 231{n}.0 img/s", [2311, 2312, 2313], None),
     ("step {n}0 step time 0.23{n} ± 0.012 s", [0.231, 0.232, 0.233], None),
     ("step {n}0 | tok/s (gpu/total): 82{n}.1 / 656{n}.8", [], None),
     # of a minute, of one GPU, and of one image, as their programs define them
@@ -219,6 +223,18 @@ def test_a_line_that_was_read_wrong_is_read_right_or_not_at_all(form, rates, per
     assert [reading.throughput or reading.step_s for reading in rated] == pytest.approx(rates)
     assert {reading.items_per_step for reading in rated} <= {None, 1}
     assert not rated or result.fits[0].per_gpu == per_gpu
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "step {n}0 raw 57{n}.1 img/s effective 231{n}.0 img/s",
+        "step {n}0 57{n}.1 img/s raw 231{n}.0 img/s net",
+    ],
+)
+def test_rates_whose_names_are_not_known_leave_the_choice(form):
+    """A bug: the first of them was the speed, and the other was not shown."""
+    assert search([form.format(n=n) for n in (1, 2, 3)]).is_unsure
 
 
 def test_the_rates_of_the_phases_of_reinforcement_learning_leave_the_choice():
