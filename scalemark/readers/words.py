@@ -264,8 +264,8 @@ _ELAPSED = _set(
 _SINCE = _set("time elapsed wall runtime uptime duration")
 _MEAN = _set("avg average mean running cumulative overall smoothed")
 _ALL_GPUS = _set(
-    "total on all global overall agg aggregate aggregated cluster whole world e2e end2end end-to-end"
-    " end_to_end"
+    "total on all global overall agg aggregate aggregated cluster whole world e2e end2end"
+    " end-to-end end_to_end"
 )
 _NEUTRAL = _set(
     "per is of at the current curr cur inst instant instantaneous now perf model train training"
