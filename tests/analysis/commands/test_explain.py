@@ -71,6 +71,7 @@ def test_what_was_not_timed_cannot_be_told(analysis):
         "slowest": None,
         "unknown": "the compute of each replica was not timed",
         "timed_in": "",
+        "since": 0.0,
     }
 
 
