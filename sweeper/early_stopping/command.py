@@ -244,8 +244,6 @@ def _result_lines(answer: judging.JudgeAnswer, proposal: judging.Proposal) -> It
         f"{len(proposal.values(rule.JudgedSide.CHANGE))} of the change and {num_baseline} of "
         f"the baseline completed, in sweep {answer.planned.sweep.name}"
     )
-    if proposal.why == judging.SPENT:
-        yield "these runs leave it open: judge it again with a larger budget"
 
 
 def _kept_text(kept: rule.KeptMetric) -> str:

@@ -70,6 +70,7 @@ def test_what_was_not_timed_cannot_be_told(analysis):
         "slow": [],
         "slowest": None,
         "unknown": "the compute of each replica was not timed",
+        "since": 0.0,
         "timed_in": "",
         "since": 0.0,
     }
