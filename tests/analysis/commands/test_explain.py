@@ -72,7 +72,6 @@ def test_what_was_not_timed_cannot_be_told(analysis):
         "unknown": "the compute of each replica was not timed",
         "since": 0.0,
         "timed_in": "",
-        "since": 0.0,
     }
 
 
