@@ -50,30 +50,38 @@ def command(spec: TrialSpec, known: Sequence[Result], *settings: str) -> str:
 
 def _with_its_code(spec: TrialSpec, like: Result) -> tuple[str, Sequence[str]]:
     """Return what a command needs to run the code that was measured, and not another that is here:
-    a comment before it, which no shell runs, or the commit behind it.
+    a comment before it, or the commit behind it.
     """
-    software = like.environment.software
-    if not software.get(CODE) or REF in dict(spec.free):
-        return "", ()
-    described = program_software.describe(template.software_words(spec), Path.cwd(), os.environ)
-    if facts(described).get(CODE) == software[CODE]:
-        return "", ()
-    commit = software.get(COMMIT, "")
-    with suppress(refs.RefError):  # none with changes is one, and none that is not here
-        refs.resolved(commit, Path.cwd())
-        return "", (f"+{REF}={commit[:8]}",)
+    comment = "" if REF in dict(spec.free) else _where_other_code_is(spec, like)
+    if comment:
+        commit = like.environment.software.get(COMMIT, "")
+        with suppress(refs.RefError):  # none with changes is one, and none that is not here
+            refs.resolved(commit, Path.cwd())
+            return "", (f"+{REF}={commit[:8]}",)
+    return comment, ()
+
+
+def _where_other_code_is(spec: TrialSpec, like: Result) -> str:
+    """Return a comment that names the code that was measured, where other code is here."""
+    software, ref = like.environment.software, refs.of_trial(spec.free)
+    if not software.get(CODE) and not ref:
+        return ""
+    here = facts(program_software.describe(template.software_words(spec), Path.cwd(), os.environ))
+    commit = ref.rpartition("@")[2] or software.get(COMMIT, "")
+    shown = here.get(COMMIT, "")
+    is_at_commit = shown.startswith(commit) and not shown.endswith(DIRTY)
+    if is_at_commit if ref else here.get(CODE) == software[CODE]:
+        return ""
     if commit:
         commit = f" (commit {commit.replace(DIRTY, ', with changes')})"
     if commit and checkout_of(Path.cwd()):
-        return f"# first check out the code that was measured{commit}: ", ()
-    return f"# with the code that was measured{commit}, which is not the one here: ", ()
+        return f"# first check out the code that was measured{commit}: "
+    return f"# with the code that was measured{commit}, which is not the one here: "
 
 
 def repeated(num_repeats: int) -> tuple[str, ...]:
     """Return the setting of so many repeats; one is usual."""
-    if num_repeats > 1:
-        return (f"sweep.repeats={num_repeats}",)
-    return ()
+    return (f"sweep.repeats={num_repeats}",) if num_repeats > 1 else ()
 
 
 def rerun_command(result: Result, num_repeats: int) -> str:
@@ -119,7 +127,7 @@ def filled_command(result: Result) -> str:
         arguments = template.filled(spec.command, values, shell=spec.shell)
     except template.TemplateError:  # the database lacks an axis that the command line uses
         return ""
-    return " ".join([*words, shlex.join(arguments)])
+    return _where_other_code_is(spec, result) + " ".join([*words, shlex.join(arguments)])
 
 
 def _rerun(result: Result, num_repeats: int) -> list[str]:

@@ -203,9 +203,7 @@ class AblationFinder:
         return self._alike.get((_where(target), _identity(axes, without)), ())
 
     def _best(self, axes: Mapping[str, Any], target: Result) -> Result | None:
-        """Return the trial with the most repeats, without idle injected faults first; of equals one
-        that timed each replica.
-        """
+        """Return the trial without idle faults, then of most repeats, then with timed replicas."""
         if _identity(axes) == _identity(target.axes):
             return target
         return next(iter(self._like(axes, target)), None)

@@ -379,9 +379,7 @@ def _lost(explanation: Explanation) -> float:
 
 
 def _fastest_first(worst_first: Sequence[Explanation]) -> list[Explanation]:
-    """Put the fastest of each model first whose replicas train together: advice takes these. What
-    is healthy comes last.
-    """
+    """Put the fastest of each model whose replicas train together first, what is healthy last."""
     fastest: dict[object, Explanation] = {}
     for explanation in worst_first:
         target = explanation.target
@@ -395,9 +393,7 @@ def _fastest_first(worst_first: Sequence[Explanation]) -> list[Explanation]:
 
 
 def _next_step(explained: Sequence[Explanation], selection: Selection) -> NextStep | None:
-    """Return the first remedy, else the first trial that is missing; before either the repeats of a
-    suspect single run.
-    """
+    """Return the first remedy, else the first missing trial; before both, repeats of a suspect."""
     targets = [explanation.target for explanation in explained]
     for explanation in explained:
         target = explanation.target

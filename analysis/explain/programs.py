@@ -209,9 +209,7 @@ def _steps(seen: SeenProgram) -> SplitStep:
 
 
 def _ideal(target: Result) -> str:
-    """Return what its speed is compared with, as `4 times the speed of 1 GPU`; empty where that is
-    unknown.
-    """
+    """Return what its speed is compared with, as `4 times the speed of 1 GPU`; empty: unknown."""
     alone = target.baseline
     if alone is None or target.efficiency is None or alone.num_gpus >= target.num_gpus:
         return ""

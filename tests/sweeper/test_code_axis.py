@@ -30,7 +30,15 @@ def sweep(*arguments: str) -> subprocess.CompletedProcess:
 
 
 def compare(*sides: str) -> subprocess.CompletedProcess:
-    words = [sys.executable, "-P", "-m", "scalemark", "compare", *sides]
+    return ask("compare", *sides)
+
+
+def command_of_best(*arguments: str) -> str:
+    return json.loads(ask("advise", *arguments, "--json").stdout)["answers"][0]["command"]
+
+
+def ask(*arguments: str) -> subprocess.CompletedProcess:
+    words = [sys.executable, "-P", "-m", "scalemark", *arguments]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
@@ -84,9 +92,12 @@ def test_commits_are_measured_and_compared_by_their_refs(commits):
     assert planned("+axes.ref=main,HEAD~2") == {f"main@{moved}": 1, f"HEAD~2@{old}": 1}
     assert planned(f"+axes.ref=main@{new}") == {f"main@{new}": 0}, "as suggested commands have it"
 
-    assert json.loads(compare("ref=main", "ref=HEAD~1", "--json").stdout)["pairs"][0]["judgement"][
-        "ratio"
-    ]["ratio"] == pytest.approx(2.0)
+    (pair,) = json.loads(compare("ref=main", "ref=HEAD~1", "--json").stdout)["pairs"]
+    assert pair["judgement"]["ratio"]["ratio"] == pytest.approx(2.0)
+    assert f"# first check out the code that was measured (commit {new})" in command_of_best()
+    git("checkout", new)
+    assert command_of_best() == f"{sys.executable} train.py"
+    git("checkout", "main")
     assert sweep("+axes.ref=main", "sweep.name=moved").returncode == 0
     assert (
         "ref=main: measured at 2 commits; name one of main@"
@@ -134,6 +145,8 @@ def test_a_command_never_runs_old_code_with_new(commits):
         return [shlex.split(text, comments=True)[3:] for text in pair["to_run"]]
 
     assert to_run() == [[f"+axes.ref={old[:8]}", "sweep.repeats=3"], ["sweep.repeats=3"]]
+    assert command_of_best("--sweep", "new") == f"{sys.executable} train.py"
+    assert f"(commit {old[:12]}): {sys.executable}" in command_of_best("--sweep", "old")
     Path("speed.py").write_text("VALUE = 3000\n")
     assert to_run() == [[f"+axes.ref={each[:8]}", "sweep.repeats=3"] for each in (old, new)]
     assert sweep("sweep.name=changed").returncode == 0

@@ -29,9 +29,7 @@ def traced_flops(training: Training, batch_size: int) -> int:
 
 
 def graph_flops(graph: tf.Graph) -> int:
-    """Count what runs: TensorFlow's gradients make products that nothing takes, as of the input of
-    the first convolution.
-    """
+    """Count what runs: TensorFlow's gradients make products that nothing takes."""
     return sum(_flops(op) for op in _needed(graph))
 
 

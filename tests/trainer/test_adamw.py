@@ -33,9 +33,7 @@ def updated(spec, device: str) -> np.ndarray:
 
 
 def test_five_updates_follow_the_papers_formula(make_devices):
-    """Loshchilov and Hutter 2019, algorithm 2, with schedule multiplier and rate multiplied into
-    its decay.
-    """
+    """Loshchilov and Hutter 2019, algorithm 2, its decay times schedule multiplier and rate."""
     weights, first, second = WEIGHTS.astype("float64"), 0.0, 0.0
     for t, gradient in enumerate(GRADIENTS.astype("float64"), start=1):
         first = 0.9 * first + 0.1 * gradient
@@ -59,9 +57,7 @@ def test_five_updates_are_those_of_keras(make_devices):
 
 
 def test_towers_leave_the_decay_out_of_gradients(make_devices):
-    """Where the gradient of all examples is 0, Adam moves nothing, and weights shrink by rate x
-    decay.
-    """
+    """Where all gradients are 0, Adam moves nothing, and weights shrink by rate x decay."""
     devices = make_devices(2)
     silent = [(images * 0.0, labels) for images, labels in whole_batches(2, 3)]
     spec = replace(SPEC, num_gpus=2)

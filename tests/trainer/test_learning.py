@@ -110,9 +110,7 @@ def test_a_synchronous_mode_learns_as_replicated_does(
 
 
 def test_a_masked_model_learns_text_within_1200_steps(make_devices):
-    """It first learns how frequent each byte is, in about 100 steps, and what surrounds it much
-    later.
-    """
+    """It learns how frequent each byte is in about 100 steps, and what surrounds it much later."""
     spec = small(model="bert_tiny", num_gpus=2, batch_size=8, learning_rate_warm_up=100, **ON_TEXT)
     devices = make_devices(2)
     training, data = build(spec, devices), text.open_input(spec, devices)

@@ -80,9 +80,7 @@ def test_every_optimizer_takes_the_rate_of_the_update(make_devices, optimizer):
     ],
 )
 def test_three_steps_of_a_mode_take_three_rates(make_devices, changes):
-    """w(t) = w(t - 1) - rate(t) g(w(t - 1)), with rates of 0.05, 0.1 and 0.1: computed here from
-    gradients.
-    """
+    """w(t) = w(t - 1) - rate(t) g(w(t - 1)), with rates of 0.05, 0.1 and 0.1."""
     batches = list(whole_batches(2, 3))
     wanted = train(SGD, make_devices(2), [])[0].update.weights(0)
     for rate, batch in zip((0.05, 0.1, 0.1), batches, strict=True):

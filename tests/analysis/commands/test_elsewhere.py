@@ -230,9 +230,7 @@ def test_the_sides_of_a_comparison_must_differ(analysis):
 
 
 def test_two_free_axes_of_a_table_are_never_mixed(analysis):
-    """A bug: all free axes were let differ where one was named, as way=ddp zero=2 from way=fsdp
-    zero=3.
-    """
+    """A bug: all free axes were let differ where one was named."""
     take_in()
     asked = ("compare", "zero=2", "zero=3", "--origin", "elsewhere", "--json")
     pairs = json.loads(analysis(*asked).stdout)["pairs"]
