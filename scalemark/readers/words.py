@@ -268,8 +268,9 @@ _ALL_GPUS = _set(
     " end-to-end end_to_end"
 )
 _NEUTRAL = _set(
-    "per is of at the current curr cur inst instant instantaneous now perf model train training"
-    " step second sec s ms throughput performance metrics metric speed rate info root epoch and"
+    "per is of at the current curr cur inst instant instantaneous now perf model train trained"
+    " training step second sec s ms throughput performance metrics metric speed rate info root"
+    " epoch and"
 )
 EVALUATION = _set(
     "eval evaluation evaluating evaluate val valid validation validating test testing"
@@ -466,9 +467,7 @@ def _short(words: Sequence[str]) -> str | None:
             return _SHORT[word]
         if word == "ups":
             return "steps"
-    bare = [
-        word for word in words if word not in _GPU and word not in ("per", "s", "sec", "second")
-    ]
+    bare = [word for word in words if word not in _GPU | {"per", "s", "sec", "second"}]
     if bare[-1:] in (["throughput"], ["ips"]):
         return ""
     if not 0 < len(words) <= 2 or words[-1] not in _BARE:

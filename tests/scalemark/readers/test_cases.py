@@ -230,6 +230,7 @@ def test_a_line_that_was_read_wrong_is_read_right_or_not_at_all(form, rates, per
     [
         "step {n}0 raw 57{n}.1 img/s effective 231{n}.0 img/s",
         "step {n}0 57{n}.1 img/s raw 231{n}.0 img/s net",
+        "{n} loader 250 MB/s, 32{n}0 img/s read | trained: 81{n} img/s",
     ],
 )
 def test_rates_whose_names_are_not_known_leave_the_choice(form):

@@ -187,9 +187,7 @@ def test_a_variable_is_quoted_as_it_was_typed(argument, remedy):
     ],
 )
 def test_a_variable_that_hydra_would_change_is_refused(given):
-    """A bug: in a choice(...) 1_000 became 1000 without a word, and of a range 0.15 became
-    0.15000000000000002.
-    """
+    """A bug: in a choice(...) 1_000 silently became 1000, and in a range 0.15 grew digits."""
     with pytest.raises(SweepRefusedError, match="write each value in quotes, as") as refused:
         cells(f"+env.FOO={given}")
     assert str(refused.value).startswith(f"+env.FOO={given}: ")
