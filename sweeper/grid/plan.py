@@ -287,7 +287,7 @@ def check(config: Config) -> str:
 def check_folders(store: StoreConfig) -> None:
     """Raise SweepRefusedError for folders that a sweep cannot write to."""
     check_folder("store.runs_dir=", Path(store.runs_dir).expanduser().resolve())
-    check_folder("charts and the report go to ", FIGURES.resolve())
+    check_folder("a sweep draws charts where it starts, into ", FIGURES.resolve())
 
 
 def check_folder(where: str, folder: Path) -> None:

@@ -1,8 +1,10 @@
 """A plan holds every distinct trial once, skips the finished, and lists what it leaves out."""
 
+from pathlib import Path
+
 import pytest
 
-from conf.schema import SweepConfig
+from conf.schema import StoreConfig, SweepConfig
 from scalemark.host import files
 from scalemark.records.machine import DeviceKind
 from sweeper import SweepRefusedError
@@ -10,6 +12,7 @@ from sweeper.devices.machine import Inventory
 from sweeper.grid.compose import GridChoice
 from sweeper.grid.plan import (
     PlannedTrial,
+    check_folders,
     data_folder_problem,
     make_plan,
     resolve_grid,
@@ -171,6 +174,13 @@ def test_left_out_cells_are_known_from_what_they_do_not_share():
         "x": ["b=1 c=1", "b=2 c=1"],
         "y": ["b=3 c=2"],
     }
+
+
+def test_where_charts_go_is_said_where_they_cannot():
+    """A bug: it asked to choose another folder, which no setting does."""
+    Path("figures").touch()
+    with pytest.raises(SweepRefusedError, match="draws charts where it starts"):
+        check_folders(StoreConfig())
 
 
 def test_a_data_folder_is_checked_before_anything_runs(tmp_path):
