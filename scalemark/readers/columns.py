@@ -196,7 +196,7 @@ _NAME_BEHIND = re.compile(  # a word, on a line that ends with one behind the un
     r"\s+([A-Za-z][\w-]*)(?:\s*$|\s+[\d.].*/s\w*\s+[A-Za-z][\w-]*\s*$)"
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP[\w/]*)", re.IGNORECASE)
-_BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]，；]|\s{2,}|\)\s|\s-\s")
+_BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]，；·•–—]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?(?:%|W\b|°?C\b))")
 _IS_NAME = re.compile(rf"[\w/]*['\"]?\s*[:=](?!\s+(?!{words.NOT_FINITE})[A-Za-z])")
 _OF_NUMBER_BEFORE = re.compile(  # its unit, before the number's own or the name of a rate

@@ -113,6 +113,8 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("epoch 0 step {n} throughput 81{n} samples/s\ntest epoch 0 step {n} throughput 310{n} samples/s", [811, 812, 813], None),
     ("experience: {n}0%|#| {n}/9 [00:30<00:10, 1.9{n}s/it]\nTrain: {n}0%|#| {n}/9 [00:10<00:10, 1.3{n}s/it]", [1.31, 1.32, 1.33], None),
     ("step {n}0 loss 2.1 net 12.1 GB/s 81{n}.5 samples/s", [811.5, 812.5, 813.5], None),
+    ("step {n} · 8{n}2.5 img/s · 4096 tokens · loss 2.1", [812.5, 822.5, 832.5], None),
+    ("step {n} 3.{n} it/s – 16 imgs", [1 / 3.1, 1 / 3.2, 1 / 3.3], None),
     ("step {n} model 8{n}12 img/s e2e 7{n}12 img/s", [7112, 7212, 7312], False),
     ("step {n} model 8{n}12 img/s | end-to-end 7{n}12 img/s", [7112, 7212, 7312], False),
     # windows, steps and thousands beside the rate
