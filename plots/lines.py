@@ -155,8 +155,9 @@ def _picture(table: Table, name: str, source: PlotSource, chart: LineChart) -> P
         x_label += " (log)"
     if not is_single:
         x_label = drawing.label(x_label)
-    for axes in grid[-2:]:
+    for axes in grid[-2:]:  # one of them may stand above an empty place
         axes.set_xlabel(x_label)
+        axes.tick_params(labelbottom=True)
     # the ideal line comes last
     drawing.add_legend(figure, {name: handles[name] for name in (*names, *handles)})
     return Picture(

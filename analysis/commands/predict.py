@@ -119,10 +119,11 @@ def by_rules(logs: Mapping[int, float], num_gpus: int) -> dict[str, float]:
     counts = sorted(logs)
     first, most = counts[0], counts[-1]
     per_doubling = (logs[most] - logs[first]) / math.log2(most / first)
+    # more GPUs never take less time for an item than the most that were measured
     return {
         "linear": logs[most],
-        "ring": _fitted(_ring_shape, logs, num_gpus),
-        "doubling": logs[most] + per_doubling * math.log2(num_gpus / most),
+        "ring": max(logs[most], _fitted(_ring_shape, logs, num_gpus)),
+        "doubling": logs[most] + max(0.0, per_doubling) * math.log2(num_gpus / most),
     }
 
 

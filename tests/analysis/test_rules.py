@@ -114,3 +114,9 @@ def test_an_interval_is_wider_the_more_a_curve_has_lost_and_the_further_it_is_ca
     ]
     assert widths == sorted(widths)
     assert len(set(widths)) == 3
+
+
+def test_no_more_than_as_many_times_the_last_throughput_is_predicted():
+    """A curve that lost late was predicted to gain more than twice by twice the GPUs."""
+    curve = {8: 1000.0, 16: 1950.0, 32: 3700.0, 64: 6000.0}
+    assert extrapolate(curve, 128).throughput <= 12_000
