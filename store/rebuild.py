@@ -83,12 +83,11 @@ class FolderSweep:
 
 
 def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> Rebuilt:
-    """Add what run folders hold to the database at `url`: what it has already stays as it is. A
-    damaged folder is rejected, the rest goes on.
+    """Add what run folders hold to the database at `url`, but for what it has; reject the damaged.
 
     Raises StoreError for a folder that is not there, or when there is no sweep in any.
     """
-    folders = list(dict.fromkeys(_sweep_folders(runs_dirs)))
+    folders = sorted(set(_sweep_folders(runs_dirs)), key=_began)  # the newest is the last added
     if not folders:
         raise StoreError(
             f"{', '.join(runs_dirs)}: no run folder in it; wanted one that holds sweeps, or "
@@ -105,9 +104,7 @@ def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> 
 
 
 def take_up(engine: sa.Engine, folder: Path, rebuilt: Rebuilt, progress: Progress = silent) -> None:
-    """Add the attempts of a sweep's folder that the database does not know; the folder is rejected
-    where it cannot be read. Raises StoreError.
-    """
+    """Add attempts of a sweep's folder, which is rejected if unreadable. Raises StoreError."""
     try:
         sweep = _sweep_in(folder, rebuilt, progress)
         with writing(engine) as connection:
@@ -129,6 +126,11 @@ def _sweep_folders(runs_dirs: Iterable[str]) -> Iterator[Path]:
                 yield Path(path).parent
             elif SWEEP_FILE in files:
                 yield Path(path)
+
+
+def _began(folder: Path) -> tuple[datetime, Path]:
+    record = _sweep_record(folder, [])
+    return (record.started_at if record else _modified_at(folder)), folder
 
 
 def _sweep_in(folder: Path, rebuilt: Rebuilt, progress: Progress) -> FolderSweep:

@@ -271,9 +271,7 @@ def _left_s(connection: sa.Connection, sweep_id: int) -> float | None:
 
 
 def newest_sweeps(connection: sa.Connection, most: int, origin: str | None = None) -> list[str]:
-    """Return the names of the sweeps made last, the newest first; with `origin` of those that asked
-    for trials of it.
-    """
+    """Return the names of the sweeps made last, the newest first, that asked for `origin`."""
     names = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(most)
     if origin is not None:
         is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU

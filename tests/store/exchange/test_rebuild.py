@@ -8,6 +8,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from conf.schema import SweepConfig
+from scalemark.records.attempt import sweep_uid
 from scalemark.records.measurement import Outcome, State
 from scalemark.run_folder import RunFolder
 from store.checks import check
@@ -432,6 +434,19 @@ def test_a_sweep_that_is_renamed_when_it_is_rebuilt_is_sound(lost):
     assert (renamed["name"], renamed["uid"]) == ("s (2)", lost["sweeps"][0]["uid"])
     assert list(check("new.db")) == []
     assert merge("other.db", ["new.db"]).num_new == 13
+
+
+def test_the_sweep_that_began_last_is_the_newest(lost):
+    """A bug: it was the last by the name of its folder, and advice was of that."""
+    Path("runs/a").mkdir()
+    shutil.copy("runs/s/sweep.json", "runs/a")
+    later = datetime(2099, 1, 1, tzinfo=UTC)
+    head = {"name": "a", "command": "", "uid": sweep_uid("a", later, "")}
+    change_json(Path("runs/a/sweep.json"), started_at=later.isoformat(), **head)
+    assert rebuild("new.db", ["runs"]).warnings == []
+    with closing(sqlite3.connect("new.db")) as connection:
+        names = connection.execute("SELECT name FROM sweeps ORDER BY id").fetchall()
+    assert names == [("s",), ("a",)]
 
 
 def test_folders_without_sweeps_are_refused():
