@@ -222,7 +222,8 @@ class Searching:
         if not ran.get(value):
             if beyond == min(search.specs):
                 return ["none", "", "", why]
-            return ["unknown", "", "", f"{value} {'failed' if ends.get(value) else 'not tried'}"]
+            why = "failed, not for lack of memory" if ends.get(value) else "not tried"
+            return ["unknown", "", "", f"{value} {why}"]
         if beyond is not None and self._next_value(number) is not None:
             why += ", some between not tried"
         full = self._full[number][value]

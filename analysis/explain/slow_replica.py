@@ -199,7 +199,7 @@ def _why_unknown(replicas: Sequence[Slowness], slowest: Slowness, num_processes:
     repeats = f"about {num} repeats would tell (sweep.repeats={num})"
     if num > MOST_REPEATS:
         repeats = f"more than {MOST_REPEATS} repeats would be needed to tell"
-    return (
-        f"the times vary too much: {slowest.replica}, the slowest, takes {slowest.low:+.0%} to "
-        f"{slowest.high:+.0%} longer than the others; {repeats}"
-    )
+    longer = f"{slowest.low:+.0%} to {slowest.high:+.0%} longer than the others"
+    if slowest.high > 1:  # the range says nothing
+        longer = f"{slowest.value:.0%} longer than the others, which may be chance"
+    return f"the times vary too much: {slowest.replica}, the slowest, takes {longer}; {repeats}"

@@ -115,6 +115,14 @@ def test_one_of_several_processes_does_not_make_a_replica_slow():
     assert "the times vary too much: GPU:3" in found.unknown
 
 
+def test_a_range_that_says_nothing_is_not_shown():
+    """A bug: two runs of two ranks were "-100% to +2202547% longer"."""
+    found = slow_replicas([times(1, 1.5), times(1, 1.05, seed=2)])
+    assert (
+        "GPU:1, the slowest, takes 25% longer than the others, which may be chance" in found.unknown
+    )
+
+
 @pytest.mark.parametrize(
     ("processes", "why"),
     [
