@@ -15,13 +15,11 @@ xid = pathlib.Path(os.environ["SCALEMARK_TEST_BOX"]) / os.environ["CUDA_VISIBLE_
 def is_written(name):
     return (run_dir / name).exists() and (run_dir / name).read_text()
 
-step, happens, begin = 0, False, time.monotonic()
+step, happens = 0, False
 while step < 40 or not is_written("gpu_errors.jsonl"):
     time.sleep(0.02)
     step += 1
-    end = time.monotonic()
-    print(f"step {{step}} rate {{2 / (end - begin)}}", flush=True)
-    begin = end
+    print(f"step {{step}} of ours", flush=True)
     if not happens and is_written("telemetry.jsonl"):
         xid.with_suffix(".draft").write_text("{xid}")
         xid.with_suffix(".draft").rename(xid)

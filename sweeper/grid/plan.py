@@ -154,8 +154,8 @@ def _rule_of(rules: Sequence[Rule], spec: TrialSpec, config: Config) -> Rule | N
                 return rule
         except SweepRefusedError as error:
             problems.append(error)
-    for problem in problems:
-        raise problem
+    if problems:
+        raise problems[0]
     return None
 
 
