@@ -62,6 +62,11 @@ def with_interval(value: float, low: float | None, high: float | None) -> str:
 FEW_REPEATS = 4  # below so many, runs are shown instead of an interval
 
 
+def has_interval(results: Iterable[Result]) -> bool:
+    """Return whether any is shown with an interval, and not as runs."""
+    return any(len(result.repeats) >= FEW_REPEATS for result in results)
+
+
 def spread(repeats: Sequence[float], low: float | None, high: float | None, around: float) -> str:
     """Return `[88.7, 93.2]`, or `(159 to 435, n=2)` where repeats are too few for an interval, or
     it is wider than the number. A single run has no spread.

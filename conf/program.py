@@ -22,7 +22,9 @@ _DEFAULT_GROUPS = {"model": "resnet50", "data": "synthetic"}
 class ProgramRefusedError(ValueError):
     """Raised for a program that cannot be run or read; names setting, value and remedy."""
 
-    spec: TrialSpec | None = None  # the trial, where its axes are known
+    def __init__(self, why: str, spec: TrialSpec | None = None) -> None:
+        super().__init__(why)
+        self.spec = spec  # the trial, where its axes are known
 
 
 def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
@@ -72,9 +74,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     except template.TemplateError as error:  # of an expression without a value
         problem = str(error)
     if problem:
-        refused = ProgramRefusedError(problem)
-        refused.spec = spec
-        raise refused
+        raise ProgramRefusedError(problem, spec)
     return spec
 
 

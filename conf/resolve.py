@@ -87,8 +87,10 @@ def resolve(
             spec = _trial_of(config, device_kind, compute_capability, memory_bytes)
     except models.ModelError:
         raise
+    except program.ProgramRefusedError as error:
+        raise TrialRefusedError(str(error), error.spec) from None
     except ValueError as error:
-        raise TrialRefusedError(str(error), getattr(error, "spec", None)) from None
+        raise TrialRefusedError(str(error)) from None
     if is_program:
         no_room = _problem_of_room(spec, num_devices, hosts)
         if no_room:

@@ -1,6 +1,5 @@
 """Tables as text, before any format writes them: cells, titles, notes and the legend."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,15 @@ from scalemark.records.axes import bare_name
 from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
-from scalemark.text.wording import as_typed, counted, fixed, listed, shortened
+from scalemark.text.wording import (
+    as_typed,
+    counted,
+    fixed,
+    in_all,
+    listed,
+    shortened,
+    without_numbers,
+)
 from store.errors import StoreError
 from store.filters import nearest
 
@@ -243,12 +250,6 @@ QUANTITIES: Mapping[str, Quantity] = {
 _MOST_NAMED = 3  # strategies or reasons in a note
 
 
-def in_all(lists: Sequence[Sequence[str]]) -> list[str]:
-    """Return what stands in every list, in the order of the first."""
-    shared = set(lists[0]).intersection(*lists)
-    return list(filter(shared.__contains__, lists[0]))
-
-
 def _own_doubts(result: Result, shared: Collection[str]) -> list[str]:
     """Return the reasons against a number that not all share: its cell has a mark."""
     return [reason for reason in result.doubts if reason not in shared]
@@ -282,7 +283,7 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
     is_repeated = any(len(result.repeats) > 1 for result in table.results)
     for name in quantities:
         about = quantity(name).about
-        if name == "interval" and not _has_interval(table):
+        if name == "interval" and not titles.has_interval(table.results):
             continue
         if table.environment.origin is Origin.ELSEWHERE:
             about = _OF_ROWS.get(name, about)
@@ -299,10 +300,6 @@ _OF_ROWS = {
 """What quantities are in imported tables: how many processes made a row is unknown."""
 
 
-def _has_interval(table: Table) -> bool:
-    return any(len(result.repeats) >= titles.FEW_REPEATS for result in table.results)
-
-
 def _cells_in_words(quantities: Sequence[str], table: Table) -> str:
     """Return the content of a cell, as `images/s [interval] (speed-up)`."""
     if THROUGHPUT not in quantities:
@@ -310,7 +307,7 @@ def _cells_in_words(quantities: Sequence[str], table: Table) -> str:
     others = [name for name in quantities if name not in (THROUGHPUT, "interval")]
     text = table.unit
     if "interval" in quantities:
-        text += " [interval]" if _has_interval(table) else " (range of n repeats)"
+        text += " [interval]" if titles.has_interval(table.results) else " (range of n repeats)"
     if others:
         return f"{text} ({', '.join(others)})"
     return text
@@ -375,9 +372,6 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
     return f"the fastest on {device}: {best.strategy}, {throughput} {table.unit}"
 
 
-_NUMBER = re.compile(r"[0-9][0-9.,]*")
-
-
 def _attempts_to_see(
     results: Sequence[Result],
     selection: Selection,
@@ -398,7 +392,7 @@ def _attempts_to_see(
             partly.append(result)
         for reason in _own_doubts(result, shared):
             reasons.setdefault(reason, result)
-        num_doubted.update({_NUMBER.sub("", reason) for reason in _own_doubts(result, shared)})
+        num_doubted.update({without_numbers(reason) for reason in _own_doubts(result, shared)})
         if is_relative and result.baseline is not None:
             for reason in _own_doubts(result.baseline, shared):
                 reasons.setdefault(reason, result.baseline)
@@ -408,10 +402,10 @@ def _attempts_to_see(
     }
     kinds: dict[str, list[str]] = {}  # reasons by their text without numbers
     for reason in reasons:
-        kinds.setdefault(_NUMBER.sub("", reason), []).append(reason)
+        kinds.setdefault(without_numbers(reason), []).append(reason)
     shown = list(kinds.values())
     for reason, *_ in shown[:_MOST_NAMED]:
-        num_more = num_doubted[_NUMBER.sub("", reason)] - 1
+        num_more = num_doubted[without_numbers(reason)] - 1
         more = f"; {num_more} more like it" if num_more > 0 else ""
         yield f"{SUSPECT} {reason}: see {show} {attempts[reason]}{more}"
     others = [reason for kind in shown[_MOST_NAMED:] for reason in kind]
@@ -555,7 +549,7 @@ def _common_doubts(numbers: Sequence[Result]) -> tuple[list[str], set[str]]:
     wordings: dict[str, dict[str, None]] = {}  # by their text without numbers
     for result in numbers:
         for reason in result.doubts:
-            wordings.setdefault(_NUMBER.sub("", reason), {})[reason] = None
+            wordings.setdefault(without_numbers(reason), {})[reason] = None
     for reasons in wordings.values():
         if all(not reasons.keys().isdisjoint(result.doubts) for result in numbers):
             which = ", for example" if len(reasons) > 1 else ""

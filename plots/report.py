@@ -27,7 +27,7 @@ from analysis.pivot import varied_tables
 from analysis.results import Result, is_quotable, with_number
 from analysis.screen import Screen
 from analysis.titles import environment_notes, made_with, number
-from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document, in_all, varied_axes
+from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document, varied_axes
 from plots.source import (
     Failed,
     PictureFormat,
@@ -40,7 +40,7 @@ from plots.source import (
 from scalemark.host.own_code import own_version
 from scalemark.records.measurement import Outcome, StepSample, Verdict
 from scalemark.text.untrusted import quoted_lines, visible
-from scalemark.text.wording import as_typed, counted
+from scalemark.text.wording import as_typed, counted, in_all
 from store.reading.queries import Row, steps
 
 _FOLDER = Path(__file__).with_name("page")

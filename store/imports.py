@@ -72,7 +72,8 @@ _NO_RATE = re.compile(
 )
 _OF_ONE_HOST = re.compile(r"(?:/|\bper[ _]|_per_)\s?(?:node|host|machine|server)", re.IGNORECASE)
 _BEHIND_NUMBER = re.compile(  # a spread, a speed-up or the mark of a footnote
-    r"(?<=\w)\s*(?:(?:±|\+/?-)\s*[\d.,]+[kMG]?%?|\(\d[\d.,]*\s*[x×%]?\)|[*†‡§]+|<sup>\w+</sup>|\[[\da-f]\])$",
+    r"(?<=\w)\s*(?:(?:±|\+/?-)\s*[\d.,]+[kMG]?%?|\(\d[\d.,]*\s*[x×%]?\)"
+    r"|[*†‡§]+|<sup>\w+</sup>|\[[\da-f]\])$",
     re.IGNORECASE,
 )
 _UNIT_BEHIND = re.compile(  # as 1024 img/s

@@ -12,7 +12,7 @@ from analysis.advise.questions import axes_apart, cells, column_heading, describ
 from analysis.advise.ranking import Ranking
 from analysis.results import Result, setting
 from analysis.screen import NextStep, Screen, say, say_command, say_foot, say_table, show
-from analysis.titles import FEW_REPEATS, host_notes, named, number, spread, title
+from analysis.titles import has_interval, host_notes, named, number, spread, title
 from scalemark.cli.terminal import make_console, print_json
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, fixed, listed
@@ -285,7 +285,7 @@ def _marks(result: Result, said: Collection[str]) -> list[str]:
 
 def _interval(answers: Sequence[Recommendation]) -> str:
     for answer in answers:
-        if any(len(result.repeats) >= FEW_REPEATS for result in answer.question.able):
+        if has_interval(answer.question.able):
             return " [95 % CI]"
     return ""
 

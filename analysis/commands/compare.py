@@ -1,6 +1,5 @@
 """`compare`: which of two sides is faster, by pairs of trials that are otherwise equal."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.measurement import Outcome
-from scalemark.text.wording import counted, shortened
+from scalemark.text.wording import counted, shortened, without_numbers
 from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.errors import StoreError
 
@@ -298,8 +297,7 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
         texts += [titles.made_with(where)] if has_badges else titles.environment_notes(where)
         if not result.is_valid:
             reason, _, _ = next(iter(result.doubts), "in doubt").partition(";")
-            kind = re.sub(r"[\d.,]+", "", reason)
-            doubted.setdefault(kind, (reason, []))[1].append(_trial(result))
+            doubted.setdefault(without_numbers(reason), (reason, []))[1].append(_trial(result))
         if result.failed and result.throughput is not None:
             ways = dict.fromkeys(outcome.replace("_", " ") for outcome in result.failed)
             num_failed, num = len(result.failed), len(result.failed) + len(result.repeats)

@@ -13,7 +13,7 @@ from analysis.results import BaselineRule, GlobalBatch, Result, scales_strongly,
 from analysis.screen import say, say_foot
 from analysis.selection import Source
 from analysis.titles import (
-    FEW_REPEATS,
+    has_interval,
     number,
     reported_notes,
     spread,
@@ -25,7 +25,7 @@ from scalemark.cli.terminal import make_console, print_columns, print_json, read
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.stats.welch import error_of_log_mean, known_ratio_interval, reach_of_sum
-from scalemark.text.wording import counted, fixed, listed, shortened
+from scalemark.text.wording import counted, fixed, in_all, listed, shortened
 from store.command_line import Db, Filters, Json, OriginOption, Sweep
 
 PAYS_FROM = 0.5  # of what one GPU brings: each that is added should add as much, to be worth it
@@ -401,9 +401,7 @@ def scaling(
         shows_all = True
     if shows_all:
         facts = [table_facts(answer.table) for answer in answers]
-        shared = []
-        if len(facts) > 1:
-            shared = [note for note in facts[0] if all(note in of_table for of_table in facts)]
+        shared = in_all(facts) if len(facts) > 1 else []
         for note in shared:
             say(console, note, "dim")
         for answer in answers:
@@ -462,10 +460,10 @@ def _print(console: Console, answer: Scaling, shared: Collection[str]) -> None:
         say(console, sentence)
     if answer.curves:
         kind = answer.table.environment.device_kind
-        has_interval = any(len(each.repeats) >= FEW_REPEATS for each in answer.table.results)
+        interval = " [95 % CI]" if has_interval(answer.table.results) else ""
         shown_as = {
             "num_gpus": kind.plural.removeprefix("simulated "),
-            "throughput": f"{answer.table.unit}{' [95 % CI]' if has_interval else ''}",
+            "throughput": f"{answer.table.unit}{interval}",
             "speed-up": "speed-up [95 % CI]",
         }
         columns = [shown_as.get(name, name) for name in POINTS]

@@ -24,7 +24,7 @@ from analysis.screen import NextStep, Screen
 from analysis.selection import Selection
 from analysis.titles import host_notes, with_interval
 from scalemark.records.overrides import ID_DIGITS
-from scalemark.text.wording import listed
+from scalemark.text.wording import in_all, listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,9 +256,10 @@ def screen(explained: Sequence[Explanation], selection: Selection) -> Screen:
     each = [line[-1].split(", ") for line in lines]
     for doubts in each:
         used.update(doubts)
-    # what all share stands at the foot alone
-    own = [[doubt for doubt in doubts if not all(doubt in of for of in each)] for doubts in each]
-    lines = [(*line[:-1], ", ".join(doubts)) for line, doubts in zip(lines, own, strict=True)]
+    shared = in_all(each)  # what all share stands at the foot alone
+    for place, doubts in enumerate(each):
+        own = [doubt for doubt in doubts if doubt not in shared]
+        lines[place] = (*lines[place][:-1], ", ".join(own))
     # how many trials are held back by what, and the verdict on the worst
     bounds = Counter(str(each.diagnosis.bound or "unclear") for each in worst_first)
     counts = ", ".join([f"{num} {bound}" for bound, num in bounds.items()])

@@ -37,8 +37,7 @@ class Launch:
     def __init__(self, words: Sequence[str], folder: Path) -> None:
         self.words, self.folder = words, folder.resolve()
         self.scripts: dict[Path, str] = {}
-        """What they hold, as they stand there: those that the words name, and those that these
-        name to a shell."""
+        """Path -> text, of the scripts that the words name, and of those that these start."""
         self.commands: list[Sequence[str]] = [words]
         """The command line, and those that its shell scripts and Makefiles hold."""
         self._filled: dict[Path, str] = {}  # texts of shells, with values for their variables

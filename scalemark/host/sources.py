@@ -29,9 +29,11 @@ MOST_SOURCES = 5_000  # of a folder that is in no checkout
 _MOST_ENTRIES = 10_000  # that are no source, one after the other: data may lie below a script
 _DEEPEST = 12  # folders below it
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of them is installed software
-_NOT_ITS_CODE = (  # but installed, or written by each run, as the copies of W&B
-    *("site-packages", "dist-packages", "node_modules", "__pycache__"),
-    *("wandb", "mlruns", "lightning_logs", "torch_compile_debug", "unsloth_compiled_cache"),
+_NOT_ITS_CODE = frozenset(  # but installed, or written by each run, as the copies of W&B
+    {
+        *("site-packages", "dist-packages", "node_modules", "__pycache__"),
+        *("wandb", "mlruns", "lightning_logs", "torch_compile_debug", "unsloth_compiled_cache"),
+    }
 )
 _MOST_SEARCHED_BYTES = 2**20  # of one source
 _OUTPUT = re.compile(
@@ -67,7 +69,7 @@ def is_source(name: str, mode: bytes = b"") -> bool:
             return False  # a program writes it
         is_program = mode == _EXECUTABLE and "." not in own_name
         return is_program or own_name.endswith(_WITH_GIT)
-    if not set(_NOT_ITS_CODE).isdisjoint(folder.split("/")):
+    if not _NOT_ITS_CODE.isdisjoint(folder.split("/")):
         return False
     if own_name.endswith(CONFIGURATION):
         # elsewhere programs write such files, one for each of their runs

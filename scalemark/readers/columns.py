@@ -217,7 +217,8 @@ _NO_VALUE = re.compile(  # but `time/100 steps`, one of a pair, a spread, or the
 )
 _SPREAD = re.compile(rf"\s?\(?(?:\+ ?/? ?-|±)\s?{words.NUMBER}\s?%?\)?")  # before the unit
 _ENDS_WITH_NUMBER = re.compile(  # and its unit
-    rf"(?:\d[:\])]?|\d\s?(?:[KMGT]i?B|W|°?C|%|[mu]?s|[A-Za-z]+/s\w*|m?s/[A-Za-z]+)|\b{words.NOT_FINITE})\s*$"
+    r"(?:\d[:\])]?|\d\s?(?:[KMGT]i?B|W|°?C|%|[mu]?s|[A-Za-z]+/s\w*|m?s/[A-Za-z]+)"
+    rf"|\b{words.NOT_FINITE})\s*$"
 )
 _ENDS_WITH_VALUE = re.compile(r"\d\s?(?:[KMGT]i?B|W|°?C|%)\s*$")
 _NO_STEP = re.compile(

@@ -132,7 +132,8 @@ _RULES = (
     ),
     _rule(
         "sshpass|wandb|-pw|redis-cli|zip|-pass|login",
-        r"(\b(?:sshpass|(?:docker|podman)\s+login[^;&|\n]{0,200}?)\s+-p\s+|\bwandb\s+login\s+(?:--\w+\s+)*|(?<!\S)-pw\s+"
+        r"(\b(?:sshpass|(?:docker|podman)\s+login[^;&|\n]{0,200}?)\s+-p\s+"
+        r"|\bwandb\s+login\s+(?:--\w+\s+)*|(?<!\S)-pw\s+"
         r"|\bredis-cli\b[^;&|\n]{0,200}?\s-a\s+|\b(?:un)?zip\b[^;&|\n]{0,200}?\s-P\s+"
         rf"|(?<!\S)-pass(?:in|out)\s+pass:)(?!-|\*{{3}}|{_NO_SECRETS})\S+",
     ),

@@ -149,6 +149,17 @@ _QUOTED = "\r\n"
 """The standard library quotes cells with a character of its own line end, and no other."""
 
 
+def without_numbers(text: str) -> str:
+    """Return what is alike in sentences that give their own numbers."""
+    return re.sub(r"[0-9][0-9.,]*", "", text)
+
+
+def in_all(lists: Sequence[Sequence[str]]) -> list[str]:
+    """Return what stands in every list, in the order of the first."""
+    shared = set(lists[0]).intersection(*lists)
+    return list(filter(shared.__contains__, lists[0]))
+
+
 def guarded(text: str) -> str:
     """Put an apostrophe before text that a spreadsheet would take for a formula."""
     if text.startswith(_BEGIN_FORMULAS):
