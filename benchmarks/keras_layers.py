@@ -10,7 +10,7 @@ from types import ModuleType
 import keras
 from keras import ops
 
-from trainer import keras_model, model_layers
+from trainer import image_layers, keras_model, sequence_layers
 
 
 class Attention(keras.layers.Layer):
@@ -57,8 +57,8 @@ class Embedding(keras.layers.Embedding):
 
 def use() -> None:
     """Build models of these from now on, in this process."""
-    _replace(model_layers, "FusedBatchNormalization", _batch_normalization)
-    _replace(model_layers, "Embedding", Embedding)
+    _replace(image_layers, "FusedBatchNormalization", _batch_normalization)
+    _replace(sequence_layers, "Embedding", Embedding)
     _replace(keras_model, "LayerNormalization", _layer_normalization)
     _replace(keras_model, "Dropout", keras.layers.Dropout)
     _replace(keras_model, "Attention", Attention)

@@ -11,8 +11,9 @@ from scalemark import layers as nn
 from scalemark import models
 from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import TrialSpec
-from trainer import UnsupportedTrialError, model_layers
-from trainer.model_layers import Attention, Dropout, LayerNormalization, Recomputed, gelu
+from trainer import UnsupportedTrialError, image_layers, sequence_layers
+from trainer.recomputed import Recomputed
+from trainer.sequence_layers import Attention, Dropout, LayerNormalization, gelu
 
 WHOLE_NUMBERS = tf.int64
 """The type of labels and of our models' tokens: tensors of int32 live on a GPU's host, and are
@@ -94,7 +95,7 @@ def build(logits: nn.Tensor, *, recompute: bool = False, compiled: bool = False)
     dtype = WHOLE_NUMBERS.name if models.takes_tokens(logits) else None
     inputs = keras.Input(network[0].shape, dtype=dtype)
     built: dict[nn.Tensor, Built] = {}
-    tables: dict[nn.Tensor, model_layers.Embedding] = {}
+    tables: dict[nn.Tensor, sequence_layers.Embedding] = {}
     for part in _parts(network) if recompute else [network]:
         if part[0].layer is nn.Plain.KEPT and part[-1] is not logits:
             begin = built[part[0].inputs[0]]
@@ -120,7 +121,7 @@ def _parts(network: Sequence[nn.Tensor]) -> list[list[nn.Tensor]]:
 def _build(
     network: Sequence[nn.Tensor],
     built: dict[nn.Tensor, Built],
-    tables: dict[nn.Tensor, model_layers.Embedding],
+    tables: dict[nn.Tensor, sequence_layers.Embedding],
     inputs: Built,
     compiled: bool,
 ) -> None:
@@ -128,16 +129,16 @@ def _build(
     for tensor in network:
         match tensor.layer:
             case nn.Embed() as layer:
-                tables[tensor] = model_layers.Embedding(layer.num_symbols, layer.width)
+                tables[tensor] = sequence_layers.Embedding(layer.num_symbols, layer.width)
                 built[tensor] = tables[tensor](built[tensor.inputs[0]])
             case nn.TiedLogits():
                 x, table = tensor.inputs
                 built[tensor] = tables[table](built[x], reverse=True)
             case nn.Pool(kind="max") as layer if compiled:
-                pooling = model_layers.MaxPooling(layer.size, layer.strides, layer.padding)
+                pooling = image_layers.MaxPooling(layer.size, layer.strides, layer.padding)
                 built[tensor] = pooling(built[tensor.inputs[0]])
             case nn.Conv() as layer if compiled and _takes_strided_images(tensor):
-                built[tensor] = _convolution(layer, model_layers.SpaceToDepthConvolution)(
+                built[tensor] = _convolution(layer, image_layers.SpaceToDepthConvolution)(
                     built[tensor.inputs[0]]
                 )
             case _:
@@ -153,7 +154,7 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
         case nn.Conv():
             return _convolution(layer)(x)
         case nn.BatchNorm():
-            return model_layers.FusedBatchNormalization(
+            return image_layers.FusedBatchNormalization(
                 scale=layer.scale, epsilon=layer.epsilon, decay=layer.decay
             )(x)
         case nn.Pool(kind="max"):
@@ -161,7 +162,7 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
         case nn.Pool():
             return keras.layers.AveragePooling2D(layer.size, layer.strides, layer.padding)(x)
         case nn.PadChannels():
-            axis = model_layers.channel_axis()
+            axis = image_layers.channel_axis()
             widths = [(0, 0)] * 4
             widths[axis] = (0, layer.channels - x.shape[axis])
             return keras.ops.pad(x, widths)
@@ -170,13 +171,13 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
         case nn.DropoutLayer():
             return Dropout(layer.rate)(x)
         case nn.Masked():
-            return model_layers.Mask(layer.every)(x)
+            return sequence_layers.Mask(layer.every)(x)
         case nn.Every():
             return x[:, :: layer.every]
         case nn.Positions():
-            return model_layers.AddPositions(layer.num_positions)(x)
+            return sequence_layers.AddPositions(layer.num_positions)(x)
         case nn.Segments():
-            return model_layers.AddSegments(layer.num_segments)(x)
+            return sequence_layers.AddSegments(layer.num_segments)(x)
         case nn.LayerNorm():
             return LayerNormalization(layer.epsilon)(x)
         case nn.Attend():
@@ -194,7 +195,7 @@ def _apply_plain(layer: nn.Plain, inputs: list[Built]) -> Built:
     match layer:
         case nn.Plain.IMAGES:
             # as in tf_cnn_benchmarks, channels-last images are transposed on the device
-            if model_layers.channel_axis() == 1:
+            if image_layers.channel_axis() == 1:
                 x = keras.layers.Permute((3, 1, 2))(x)
             return x
         case nn.Plain.RELU:
@@ -204,21 +205,21 @@ def _apply_plain(layer: nn.Plain, inputs: list[Built]) -> Built:
         case nn.Plain.ADD:
             return keras.layers.add(inputs)
         case nn.Plain.CONCAT:
-            return keras.layers.concatenate(inputs, axis=model_layers.channel_axis())
+            return keras.layers.concatenate(inputs, axis=image_layers.channel_axis())
         case nn.Plain.FLATTEN:
             return keras.layers.Flatten()(x)
         case nn.Plain.TOKENS | nn.Plain.KEPT:
             return x
         case nn.Plain.IN_A_ROW:
-            if model_layers.channel_axis() == 1:
+            if image_layers.channel_axis() == 1:
                 x = keras.layers.Permute((2, 3, 1))(x)
             return keras.layers.Reshape((-1, x.shape[-1]))(x)
         case nn.Plain.CLASS_TOKEN:
-            return model_layers.ClassToken()(x)
+            return sequence_layers.ClassToken()(x)
         case nn.Plain.FIRST:
             return x[:, 0]
         case nn.Plain.BIAS:
-            return model_layers.AddBias()(x)
+            return sequence_layers.AddBias()(x)
         case unknown:
             assert_never(unknown)
 
@@ -229,7 +230,7 @@ def _takes_strided_images(tensor: nn.Tensor) -> bool:
     """
     layer = tensor.layer
     assert isinstance(layer, nn.Conv)
-    has_images = tensor.inputs[0].layer is nn.Plain.IMAGES and model_layers.channel_axis() == -1
+    has_images = tensor.inputs[0].layer is nn.Plain.IMAGES and image_layers.channel_axis() == -1
     rows, columns = layer.kernel
     return has_images and rows == columns >= 7 and 1 < layer.strides < rows
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.model_layers import FusedBatchNormalization
+from trainer.image_layers import FusedBatchNormalization
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -8,7 +8,7 @@ import tensorflow as tf
 from scalemark.models import define
 from tests.specs import small
 from trainer import keras_model, run
-from trainer.model_layers import MaxPooling
+from trainer.image_layers import MaxPooling
 
 
 def pooled(layer, images: np.ndarray, upstream: np.ndarray | None = None):

@@ -8,8 +8,8 @@ from tensorflow.python.eager import context
 
 from scalemark import layers as nn
 from trainer import keras_model
-from trainer import model_layers as sequences
-from trainer.model_layers import Attention, Dropout, LayerNormalization, gelu
+from trainer import sequence_layers as sequences
+from trainer.sequence_layers import Attention, Dropout, LayerNormalization, gelu
 
 
 def drawn(*shape: int, seed: int = 1) -> np.ndarray:

@@ -9,7 +9,7 @@ from scalemark.models import define
 from scalemark.records.trial import TrialSpec
 from tests.specs import small
 from trainer import keras_model, run
-from trainer.model_layers import SpaceToDepthConvolution
+from trainer.image_layers import SpaceToDepthConvolution
 
 
 def outputs_and_gradients(layer, images, upstream):
