@@ -82,7 +82,7 @@ def mirrored(spec: TrialSpec) -> Loop:
 
 
 def mirrored_fused(spec: TrialSpec) -> Loop:
-    """MirroredStrategy at its best: our layers, and of its cross-device ops those that cost
+    """MirroredStrategy at its best: our normalization, and of its cross-device ops those that cost
     least.
 
     CPU ms a step of ResNet-50 (64 px, batch 4) on 2 and 8 replicas of a quiet 2-core machine:

@@ -94,11 +94,7 @@ class MaxPooling(keras.layers.Layer):
             self.axes = (2, 3)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        if self.padding == "same":
-            counts = [-(-x.shape[axis] // self.stride) for axis in self.axes]
-        else:
-            counts = [(x.shape[axis] - self.size) // self.stride + 1 for axis in self.axes]
-        return _pooled(_Windows(self.size, self.stride, self.axes, counts), x)
+        return _pooled(Windows.of(x, self.size, self.stride, self.padding, self.axes), x)
 
     def compute_output_spec(self, x: keras.KerasTensor) -> keras.KerasTensor:
         pooled: keras.KerasTensor = keras.ops.max_pool(x, self.size, self.stride, self.padding)
@@ -106,13 +102,24 @@ class MaxPooling(keras.layers.Layer):
 
 
 @dataclass(frozen=True, slots=True)
-class _Windows:
+class Windows:
     """Square windows along two axes, so many along each."""
 
     size: int
     stride: int
     axes: tuple[int, int]
     counts: list[int]
+
+    @classmethod
+    def of(
+        cls, x: tf.Tensor, size: int, stride: int, padding: str, axes: tuple[int, int]
+    ) -> "Windows":
+        lengths = [x.shape[axis] for axis in axes]
+        if padding == "same":
+            counts = [-(-length // stride) for length in lengths]
+        else:
+            counts = [(length - size) // stride + 1 for length in lengths]
+        return cls(size, stride, axes, counts)
 
     def padded(self, x: tf.Tensor, lengths: list[tuple[int, int]], value: float = 0) -> tf.Tensor:
         """Add so much before and behind along both axes."""
@@ -183,7 +190,7 @@ class _Windows:
         return tf.add_n(addends)
 
 
-def _pooled(windows: _Windows, x: tf.Tensor) -> tf.Tensor:
+def _pooled(windows: Windows, x: tf.Tensor) -> tf.Tensor:
     @tf.custom_gradient
     def pooled(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         margins = windows.margins(x)

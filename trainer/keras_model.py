@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeAlias, assert_never
 
 import keras
@@ -9,9 +10,10 @@ import tensorflow as tf
 
 from scalemark import layers as nn
 from scalemark import models
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import TrialSpec
-from trainer import UnsupportedTrialError, image_layers, sequence_layers
+from trainer import UnsupportedTrialError, image_layers, products, sequence_layers
 from trainer.recomputed import Recomputed
 from trainer.sequence_layers import Attention, Dropout, LayerNormalization, gelu
 
@@ -83,13 +85,32 @@ class Template:
 Built: TypeAlias = keras.KerasTensor
 
 
-def build(logits: nn.Tensor, *, recompute: bool = False, compiled: bool = False) -> keras.Model:
+class Kernels(Enum):
+    """Whose kernels run a model: it takes layers that it is faster with."""
+
+    ANY = "any"
+    XLA = "XLA's"
+    CPU = "those of CPU devices, in float32"
+
+    @classmethod
+    def of(cls, spec: TrialSpec) -> "Kernels":
+        """Return those of a trial, once its precision is set."""
+        if spec.xla == "on":
+            return cls.XLA
+        is_plain = keras.config.dtype_policy().name == "float32" and spec.xla == "off"
+        if is_plain and spec.device_kind == DeviceKind.CPU_DEVICE and spec.data_format == "NHWC":
+            return cls.CPU
+        return cls.ANY
+
+
+def build(
+    logits: nn.Tensor, *, recompute: bool = False, kernels: Kernels = Kernels.ANY
+) -> keras.Model:
     """Build a model: images (B, image_px, image_px, 3) or tokens (B, seq_len) -> logits float32.
 
     Layers are made in the order of the description, so that equal seeds give equal weights, in
     Keras' current data format and precision. With `recompute` what lies between two `kept` is
-    computed again in the backward pass. What XLA will have `compiled` takes layers that it is
-    faster with.
+    computed again in the backward pass.
     """
     network = nn.network_of(logits)
     dtype = WHOLE_NUMBERS.name if models.takes_tokens(logits) else None
@@ -101,10 +122,10 @@ def build(logits: nn.Tensor, *, recompute: bool = False, compiled: bool = False)
             begin = built[part[0].inputs[0]]
             inner = keras.Input(begin.shape[1:], dtype=begin.dtype)
             ours = {part[0]: inner}
-            _build(part[1:], ours, tables, inner, compiled)
+            _build(part[1:], ours, tables, inner, kernels)
             built[part[-1]] = Recomputed(keras.Model(inner, ours[part[-1]]))(begin)
         else:
-            _build(part, built, tables, inputs, compiled)
+            _build(part, built, tables, inputs, kernels)
     return keras.Model(inputs, keras.layers.Activation("linear", dtype="float32")(built[logits]))
 
 
@@ -123,7 +144,7 @@ def _build(
     built: dict[nn.Tensor, Built],
     tables: dict[nn.Tensor, sequence_layers.Embedding],
     inputs: Built,
-    compiled: bool,
+    kernels: Kernels,
 ) -> None:
     """Add the outputs of layers to `built`, and embeddings to `tables`; the first has `inputs`."""
     for tensor in network:
@@ -134,13 +155,17 @@ def _build(
             case nn.TiedLogits():
                 x, table = tensor.inputs
                 built[tensor] = tables[table](built[x], reverse=True)
-            case nn.Pool(kind="max") as layer if compiled:
+            case nn.Pool(kind="max") as layer if kernels is Kernels.XLA:
                 pooling = image_layers.MaxPooling(layer.size, layer.strides, layer.padding)
                 built[tensor] = pooling(built[tensor.inputs[0]])
-            case nn.Conv() as layer if compiled and _takes_strided_images(tensor):
+            case nn.Conv() as layer if kernels is Kernels.XLA and _takes_strided_images(tensor):
                 built[tensor] = _convolution(layer, image_layers.SpaceToDepthConvolution)(
                     built[tensor.inputs[0]]
                 )
+            case nn.Conv(depthwise=False) as layer if kernels is Kernels.CPU:
+                built[tensor] = _convolution(layer, products.Convolution)(built[tensor.inputs[0]])
+            case nn.Dense() as layer if kernels is Kernels.CPU:
+                built[tensor] = _dense(layer, products.Dense)(built[tensor.inputs[0]])
             case _:
                 given = [built[each] for each in tensor.inputs] or [inputs]
                 built[tensor] = _apply(tensor.layer, given)
@@ -246,9 +271,9 @@ def _convolution(
     return kind(layer.filters, *windows, **after, kernel_initializer="he_normal")
 
 
-def _dense(layer: nn.Dense) -> keras.Layer:
+def _dense(layer: nn.Dense, kind: type[keras.layers.Dense] = keras.layers.Dense) -> keras.Layer:
     initial = layer.initial
     if not isinstance(initial, str):
         initial = keras.initializers.RandomNormal(stddev=initial)
     activation = gelu if layer.activation == "gelu" else layer.activation
-    return keras.layers.Dense(layer.units, activation=activation, kernel_initializer=initial)
+    return kind(layer.units, activation=activation, kernel_initializer=initial)

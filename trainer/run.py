@@ -408,8 +408,8 @@ def _template(spec: TrialSpec, model: Callable[[], keras.Model] | None) -> Templ
     if model:
         built = model()
     else:
-        compiled = spec.xla == "on"
-        built = keras_model.build(logits, recompute=spec.recompute, compiled=compiled)
+        kernels = keras_model.Kernels.of(spec)
+        built = keras_model.build(logits, recompute=spec.recompute, kernels=kernels)
     if models.takes_tokens(logits):
         return Template(model=built, example=example, item=TOKENS, items_per_example=spec.seq_len)
     return Template(model=built, example=example)

@@ -62,6 +62,6 @@ def test_models_have_it_where_xla_compiles_them(make_devices, xla):
 def test_a_model_of_another_layer_has_as_many_outputs():
     logits = define("resnet50", image_px=65, num_classes=10)
     assert (
-        keras_model.build(logits, compiled=True).output_shape
+        keras_model.build(logits, kernels=keras_model.Kernels.XLA).output_shape
         == keras_model.build(logits).output_shape
     )
