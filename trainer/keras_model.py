@@ -13,7 +13,7 @@ from scalemark import models
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import TrialSpec
-from trainer import UnsupportedTrialError, image_layers, products, sequence_layers
+from trainer import UnsupportedTrialError, convolutions, image_layers, sequence_layers
 from trainer.recomputed import Recomputed
 from trainer.sequence_layers import Attention, Dropout, LayerNormalization, gelu
 
@@ -159,13 +159,14 @@ def _build(
                 pooling = image_layers.MaxPooling(layer.size, layer.strides, layer.padding)
                 built[tensor] = pooling(built[tensor.inputs[0]])
             case nn.Conv() as layer if kernels is Kernels.XLA and _takes_strided_images(tensor):
-                built[tensor] = _convolution(layer, image_layers.SpaceToDepthConvolution)(
+                convolution = _convolution(layer, convolutions.SpaceToDepthConvolution)
+                built[tensor] = convolution(built[tensor.inputs[0]])
+            case nn.Conv(depthwise=False) as layer if kernels is Kernels.CPU:
+                built[tensor] = _convolution(layer, convolutions.ConvolutionByProduct)(
                     built[tensor.inputs[0]]
                 )
-            case nn.Conv(depthwise=False) as layer if kernels is Kernels.CPU:
-                built[tensor] = _convolution(layer, products.Convolution)(built[tensor.inputs[0]])
             case nn.Dense() as layer if kernels is Kernels.CPU:
-                built[tensor] = _dense(layer, products.Dense)(built[tensor.inputs[0]])
+                built[tensor] = _dense(layer, convolutions.DenseByProduct)(built[tensor.inputs[0]])
             case _:
                 given = [built[each] for each in tensor.inputs] or [inputs]
                 built[tensor] = _apply(tensor.layer, given)

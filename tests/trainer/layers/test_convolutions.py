@@ -9,8 +9,8 @@ from scalemark.models import define
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from tests.specs import small
-from trainer import keras_model, products, run
-from trainer.image_layers import SpaceToDepthConvolution
+from trainer import keras_model, run
+from trainer.convolutions import ConvolutionByProduct, DenseByProduct, SpaceToDepthConvolution
 from trainer.keras_model import Kernels
 
 
@@ -104,7 +104,7 @@ def test_a_convolution_of_cpu_devices_computes_what_keras_does(
 ):
     images = tf.constant(np.random.default_rng(7).normal(size=shape), tf.float32)
     given = {"activation": "relu", "bias_initializer": "ones"}
-    ours = products.Convolution(40, size, stride, padding, **given)
+    ours = ConvolutionByProduct(40, size, stride, padding, **given)
     assert_alike(ours, keras.layers.Conv2D(40, size, stride, padding, **given), images)
     graph = tf.function(ours).get_concrete_function(images).graph
     assert ("Conv2D" in {op.type for op in graph.get_operations()}) != is_product
@@ -114,7 +114,7 @@ def test_a_convolution_of_cpu_devices_computes_what_keras_does(
 def test_a_dense_layer_of_cpu_devices_computes_what_keras_does(shape):
     inputs = tf.constant(np.random.default_rng(7).normal(size=shape), tf.float32)
     given = {"activation": "tanh", "bias_initializer": "ones"}
-    assert_alike(products.Dense(40, **given), keras.layers.Dense(40, **given), inputs)
+    assert_alike(DenseByProduct(40, **given), keras.layers.Dense(40, **given), inputs)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_dense_layer_of_cpu_devices_computes_what_keras_does(shape):
 )
 def test_layers_of_cpu_devices_are_products_in_float32(make_devices, settings, are_products):
     spec = small(model="resnet18", image_px=32, **settings)
-    assert isinstance(stem(spec, make_devices), products.Convolution) == are_products
+    assert isinstance(stem(spec, make_devices), ConvolutionByProduct) == are_products
 
 
 @pytest.mark.parametrize("settings", [{"device_kind": DeviceKind.GPU}, {"xla": "auto"}])

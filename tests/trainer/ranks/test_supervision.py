@@ -400,7 +400,8 @@ def test_each_worker_sees_its_share_of_the_gpus_and_parameter_servers_none(begin
     trial = begin(
         """
         import os
-        print("sees", os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
+        # all at once, as other ranks write to the same terminal
+        os.write(1, f"sees {os.environ['CUDA_VISIBLE_DEVICES']}\\n".encode())
         (folder / f"told-{name}").touch()
         for other in ("ps-0", "worker-1", "ps-1"):
             until(folder / f"told-{other}")
