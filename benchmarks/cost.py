@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,15 +37,9 @@ class Cost:
     peak_bytes: int
 
 
-def run(
-    command: Sequence[str],
-    folder: Path,
-    *,
-    watch_memory: bool = False,
-    exit_codes: Collection[int] = (0,),
-) -> Cost:
+def run(command: Sequence[str], folder: Path, *, watch_memory: bool = False) -> Cost:
     """Run it in `folder`, with its output in output.txt there. Raises BrokenError, with the last
-    lines, unless it ends with one of these exit codes.
+    lines, unless it ends with 0.
     """
     # processes whose parents end become ours: their CPU seconds count, and none stays behind
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1):
@@ -75,7 +69,7 @@ def run(
                 _end_orphans(command)
     wall_s = time.monotonic() - start
     _end_orphans(command)
-    if exit_code not in exit_codes:
+    if exit_code:
         last_lines = tail(folder / "output.txt")
         raise BrokenError(f"{' '.join(command)} ended with {exit_code}:\n{last_lines}")
     return Cost(wall_s=wall_s, cpu_s=_children_cpu_s() - cpu_before_s, peak_bytes=peak_bytes)
