@@ -49,7 +49,8 @@ class NextTrial:
     why: str
     commands: tuple[str, ...]
     num_attempts: int  # that are not there yet
-    # of devices, all attempts together; None where nothing like it has been timed here
+    # of devices, all attempts together; None of simulated ones, and where nothing that does as much
+    # work has been timed here
     gpu_seconds: float | None
 
     @property
@@ -287,11 +288,11 @@ def recommend(
 
     @cache
     def durations(machine: str) -> Durations:
-        return Durations(recorded_durations_s(source.engine, machine, on_devices=True))
+        return Durations(recorded_durations_s(source.engine, machine))
 
     def of_machine(question: Question) -> Durations:
         for result in question.choices:
-            if result.attempt_ids:
+            if result.attempt_ids and not question.environment.is_simulated:
                 return durations(str(source.attempts[result.attempt_ids[0]]["machine"]))
         return Durations()
 

@@ -12,9 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records.attempt import BEHIND
-from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES, State
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, TrialSpec
 from store.database import reading
 from store.filters import deleted_at
 from store.reading.queries import Row, printed_numbers, rows, selected
@@ -212,72 +211,37 @@ def raced_out(connection: sa.Connection) -> dict[tuple[str, str], str]:
     return reasons
 
 
-SIZES = (
-    *("model", "image_px", "num_classes", "seq_len", "batch_size", "gradient_accumulation"),
-    "recompute",
+_ALIKE = (
+    *("model", "device_kind", "num_gpus", "hosts", "image_px", "seq_len", "batch_size"),
+    *("gradient_accumulation", "recompute", "num_steps", "min_window_s"),
 )
-"""Axes that tell how much a step computes on each device."""
+"""Axes that tell how long an attempt takes: trials that share them take about as long."""
 
-_COLUMNS = ", ".join(SIZES)
-
-_MEDIANS = """
+_COLUMNS = ", ".join(_ALIKE)
+_MEDIANS = f"""
 WITH taken AS (
-  SELECT attempts.trial_id, {columns}, trials.device_kind, trials.num_gpus, trials.hosts,
-         trials.num_steps, trials.min_window_s, {duration_s} AS duration_s,
-         {window_s} AS window_s, measurements.num_steps AS num_measured,
-         measurements.num_warm_up_steps
+  SELECT attempts.trial_id, attempts.duration_s, {", ".join(f"trials.{axis}" for axis in _ALIKE)},
+         row_number() OVER (PARTITION BY trial_id ORDER BY duration_s) AS place,
+         count(*) OVER (PARTITION BY trial_id) AS num_attempts
   FROM attempts
   JOIN trials ON trials.id = attempts.trial_id
   JOIN machines ON machines.id = attempts.machine_id
-  JOIN sweeps ON sweeps.id = attempts.sweep_id
-  LEFT JOIN measurements ON measurements.attempt_id = attempts.id
-  WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND ({where})
+  WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL
+        AND attempts.duration_s IS NOT NULL AND machines.key = :machine
 )
-SELECT trial_id, {columns}, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
-       avg(duration_s) AS duration_s, avg(window_s) AS window_s,
-       avg(window_s / num_measured) AS step_s,
-       avg(CAST(num_warm_up_steps AS FLOAT)) AS num_warm_up_steps
-FROM (
-  SELECT taken.*, row_number() OVER (PARTITION BY trial_id ORDER BY duration_s) AS place,
-         count(*) OVER (PARTITION BY trial_id) AS num_attempts
-  FROM taken
-  WHERE duration_s IS NOT NULL
-) AS ranked
+SELECT trial_id, {_COLUMNS}, num_attempts, avg(duration_s) AS duration_s
+FROM taken
 WHERE place IN ((num_attempts + 1) / 2, (num_attempts + 2) / 2)
-GROUP BY trial_id, {columns}, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts
+GROUP BY trial_id, {_COLUMNS}, num_attempts
 ORDER BY trial_id
 """
 
 
-_ON_MACHINE = "machines.key = :machine"
-_IS_SIMULATED = f"trials.device_kind = '{DeviceKind.SIMULATED_GPU}'"
-# the window of simulated devices is no part of the time that their process took
-_PROCESS = {
-    "columns": _COLUMNS,
-    "duration_s": "attempts.duration_s",
-    "window_s": f"CASE WHEN {_IS_SIMULATED} THEN NULL ELSE measurements.window_s END",
-}
-_OF_PROCESSES = _MEDIANS.format(where=_ON_MACHINE, **_PROCESS)
-_OF_DEVICES = _MEDIANS.format(
-    where=_ON_MACHINE,
-    columns=_COLUMNS,
-    duration_s=f"""CASE WHEN {_IS_SIMULATED}
-         THEN measurements.time_to_first_step_s + measurements.window_s
-         ELSE attempts.duration_s END""",
-    window_s="measurements.window_s",
-)
-
-
-def recorded_durations_s(
-    engine: sa.Engine, machine_key: str, *, on_devices: bool = False
-) -> list[Row]:
+def recorded_durations_s(engine: sa.Engine, machine_key: str) -> list[Row]:
     """Return each trial's median over its completed attempts on this machine, of whatever software:
-    trial_id, SIZES, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
-    duration_s; of that, window_s, step_s and num_warm_up_steps where they were measured.
-    `on_devices`: of simulated ones what their devices would take, and not the process that
-    simulates them.
+    trial_id, the axes of trials that take about as long, num_attempts and duration_s.
     """
-    return rows(engine, _OF_DEVICES if on_devices else _OF_PROCESSES, machine=machine_key)
+    return rows(engine, _MEDIANS, machine=machine_key)
 
 
 class Durations:
@@ -286,63 +250,23 @@ class Durations:
     def __init__(self, recorded: Sequence[Row] = ()) -> None:
         """`recorded` as `recorded_durations_s` gives it."""
         self._own_s: dict[str, float] = {row["trial_id"]: row["duration_s"] for row in recorded}
-        self._alike: dict[_Like, list[Row]] = defaultdict(list)
+        alike: dict[tuple[object, ...], list[float]] = defaultdict(list)
         for row in recorded:
-            self._alike[row["model"], row["device_kind"], row["num_gpus"], row["hosts"]].append(row)
-        self._alike_s: dict[tuple[object, ...], float] = {}  # as far as it was asked for
+            alike[tuple(row[axis] for axis in _ALIKE)].append(row["duration_s"])
+        self._alike_s = {key: median(durations_s) for key, durations_s in alike.items()}
 
     def expected_s(self, spec: TrialSpec) -> float | None:
-        """Return the median of this trial's own attempts, else of trials of equal model,
-        device_kind, num_gpus and hosts, else None. Those that measured other numbers of steps, or
-        computed more or less in a step, count as if they had done as this one.
+        """Return the median of this trial's own attempts, else of trials that do as much work on as
+        many devices, else None.
         """
-        if self._own_s:  # only then is the id, a digest of the whole spec, worth computing
-            own_s = self._own_s.get(spec.trial_id)
-            if own_s is not None:
-                return own_s
-        like = (spec.model, str(spec.device_kind), spec.num_gpus, spec.hosts)
-        if like not in self._alike:
+        if not self._own_s:  # only then is the id, a digest of the whole spec, worth computing
             return None
-        sizes = {name: getattr(spec, name) for name in SIZES}
-        key = (like, spec.num_steps, spec.min_window_s, *sizes.values())
-        if key not in self._alike_s:
-            work = _step_work(sizes)
-            as_if_s = []
-            for row in self._alike[like]:
-                other = _step_work(row)
-                as_if_s.append(_as_if_s(row, spec, work / other if work and other else 1.0))
-            self._alike_s[key] = median(as_if_s)
-        return self._alike_s[key]
-
-
-_AGAIN = 4 / 3  # what computes its layers again before the backward pass, which takes two of three
-
-
-def _step_work(sizes: Mapping[str, Any]) -> float:
-    """Return how much a step computes by SIZES, for one model; 0 of a program without a batch."""
-    examples = (sizes["batch_size"] or 0) * (sizes["gradient_accumulation"] or 1)
-    of_each = (sizes["image_px"] or 1) ** 2 * (sizes["seq_len"] or 1)
-    return float(examples * of_each * (_AGAIN if sizes["recompute"] else 1))
-
-
-def _as_if_s(row: Row, spec: TrialSpec, times: float) -> float:
-    """Return how long that trial would take with the steps of this one, each of so many times its
-    work: what is no step stays.
-    """
-    duration_s: float = row["duration_s"]
-    asked = (spec.num_steps, spec.min_window_s, 1.0)
-    if row["step_s"] is None or row["num_steps"] is None or not spec.num_steps:
-        return duration_s  # no number of steps was given to a program
-    if (row["num_steps"], row["min_window_s"], times) == asked:
-        return duration_s
-    step_s: float = row["step_s"]
-    warm_up_s: float = (row["num_warm_up_steps"] or 0) * step_s
-    rest_s: float = max(0.0, duration_s - row["window_s"] - warm_up_s)
-    window_s: float = max(spec.num_steps * step_s * times, spec.min_window_s)
-    return rest_s + warm_up_s * times + window_s
-
-
-_Like = tuple[str, str, int, int]  # model, device_kind, num_gpus, hosts
+        own_s = self._own_s.get(spec.trial_id)
+        if own_s is not None:
+            return own_s
+        axes = [AXES[name] for name in _ALIKE]
+        key = tuple(None if spec.lacks(axis) else spec.value(axis) for axis in axes)
+        return self._alike_s.get(key)
 
 
 SEARCH = ".search"

@@ -11,7 +11,7 @@ from store.commands import change
 from store.database import open_for_reading
 from store.ledger import ClaimResult
 from store.reading import earlier, queries
-from store.reading.earlier import Durations, recorded_durations_s
+from store.reading.earlier import recorded_durations_s
 from store.reading.listing import find, show
 from store.reading.sweeps import sweep_status
 from store.writer import Writer
@@ -144,14 +144,3 @@ def test_a_sweep_measures_deleted_attempts_anew(filled):
     ]
     assert ledger.claim(opened[0]) is ClaimResult.TAKEN
     writer.close()
-
-
-def test_recorded_durations_are_numbers_that_can_be_multiplied(db):
-    """PostgreSQL averages whole numbers to Decimal."""
-    fill(db, [(small(), 100.0)])
-    engine = open_for_reading(db)
-    (row,) = recorded_durations_s(engine, MACHINE.key)
-    assert isinstance(row["num_warm_up_steps"], float)
-    longer = small(num_steps=1000)
-    durations = Durations([row])
-    assert durations.expected_s(longer) > durations.expected_s(small())

@@ -255,13 +255,11 @@ def test_next_trials_are_the_cheapest_first(analysis):
     assert len(costs) >= 3
 
 
-def test_simulated_trials_cost_what_their_gpus_would_take(analysis):
-    """Playing them took 0.1 s each; the measured window and the start before it are 6.2 s."""
+def test_simulated_trials_cost_nothing(analysis):
     spec = replace(on_gpus(4), device_kind=DeviceKind.SIMULATED_GPU)
-    fill("results.db", [(spec, 300.0)], machine=SIMULATED_MACHINE, details=[{"duration_s": 0.1}])
-    costs = [one["gpu_seconds"] for one in answer(analysis, "--origin", "simulated")["next_trials"]]
-    assert pytest.approx(6.2 * 3 * 4) in costs
-    assert min(costs) > 6.0
+    fill("results.db", [(spec, 300.0)], machine=SIMULATED_MACHINE)
+    costs = {one["gpu_seconds"] for one in answer(analysis, "--origin", "simulated")["next_trials"]}
+    assert costs == {None}
 
 
 def test_replicas_that_train_apart_are_never_advised(analysis):

@@ -149,14 +149,7 @@ def test_what_a_user_wrote_is_not_read_as_markup():
 
 def test_scripts_get_the_whole_plan_as_one_object():
     specs = grid(1)
-    recorded = {
-        "trial_id": specs[0].trial_id,
-        "model": "trivial",
-        "device_kind": "cpu_device",
-        "num_gpus": 1,
-        "hosts": 1,
-        "duration_s": 7.0,
-    }
+    recorded = specs[0].axes | {"trial_id": specs[0].trial_id, "duration_s": 7.0}
     plan = plan_of(specs, [("xla=on", "why")], repeats=2)
     planned = Planned(plan=plan, estimate=Estimate([recorded]))
     assert json.loads(plan_json(planned, MACHINE))["from"] is None
