@@ -20,7 +20,6 @@ all with that command, also for trials over several hosts, whose supervisor runs
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
@@ -30,7 +29,6 @@ from typing import Any, Protocol, cast
 from conf.schema import Config
 from scalemark.abilities import LAUNCHERS
 from scalemark.host import program_software, refs, software
-from scalemark.host.launch import Launch
 from scalemark.program import template
 from scalemark.records.attempt import PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
 from scalemark.records.machine import Machine
@@ -46,8 +44,6 @@ Programs = Sequence[tuple[Sequence[str], bool, str]]
 """For each program of a sweep, the words that say which software runs, whether they begin with its
 name (a shell knows more names, and some are known to the attempt alone), and its ref, or nothing.
 """
-
-_AXIS_VARIABLE = re.compile(r"\bSCALEMARK_(\w+)(=?)")
 
 
 class Launcher(Protocol):
@@ -78,11 +74,8 @@ def load(config: Config, name: str) -> Launcher:
 
 
 def programs_of(specs: Sequence[TrialSpec]) -> Programs:
-    """Return each program once. Raises SweepRefusedError where it reads axes without values."""
+    """Return each program once."""
     programs: dict[tuple[Sequence[str], bool, str], None] = {}
-    by_names = {(spec.command, template.known(spec.axes)): spec for spec in specs}
-    for spec in by_names.values():
-        _refuse_variables(spec)
     for spec in specs:
         program = template.words(spec.command, shell=spec.shell)[0]
         axes = template.of_axes(spec.axes).keys()
@@ -90,25 +83,6 @@ def programs_of(specs: Sequence[TrialSpec]) -> Programs:
         ref = refs.of_trial(spec.free)
         programs[tuple(template.software_words(spec)), is_named, ref] = None
     return list(programs)
-
-
-def _refuse_variables(spec: TrialSpec) -> None:
-    """Refuse variables that earlier versions set, where the command or a script of it names one
-    and nothing there sets it.
-    """
-    texts = [spec.command]
-    texts += Launch(template.software_words(spec), Path.cwd()).scripts.values()
-    found = dict(sorted(_AXIS_VARIABLE.findall("\n".join(texts))))  # whether one is set, last
-    # its own shell fills these in before what it sets
-    found |= {name: "" for name, equals in _AXIS_VARIABLE.findall(spec.command) if not equals}
-    for name in template.known(spec.axes):
-        if found.get(name.upper()) == "":
-            variable = f"SCALEMARK_{name.upper()}"
-            raise SweepRefusedError(
-                f"command.run: {variable} is read, which has no value any more; write "
-                f"{{{name}}} for it in the command, or env {variable}={{{name}}} before a program "
-                "that reads it"
-            )
 
 
 def describe_programs(

@@ -75,35 +75,6 @@ def test_a_program_that_is_not_there_is_refused_before_anything_runs(command, pr
     assert problem in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("command", "shell", "variable"),
-    [
-        ("python reads.py", False, "NUM_GPUS={num_gpus}"),
-        ("python quiet.py --gpus $SCALEMARK_NUM_GPUS", True, "NUM_GPUS={num_gpus}"),
-        ("bash starts.sh", False, "NUM_GPUS={num_gpus}"),
-        ("bash own.sh", False, "ZERO={zero}"),
-    ],
-)
-def test_a_variable_that_is_no_longer_set_is_refused_with_what_sets_it(command, shell, variable):
-    """A bug: after an upgrade such programs ran on with 1 GPU, or whatever they take for nothing."""
-    Path("reads.py").write_text("import os; os.environ.get('SCALEMARK_NUM_GPUS', 1)")
-    Path("quiet.py").write_text("SCALEMARK_CACHE SCALEMARK_OTHER MY_SCALEMARK_NUM_GPUS")
-    Path("starts.sh").write_text("python reads.py; python missing.py")
-    Path("own.sh").write_text("python quiet.py --zero ${SCALEMARK_ZERO:-1}")
-    free = (("zero", 1),)
-    with pytest.raises(SweepRefusedError, match=r"no value any more; write \{") as refused:
-        programs_of([spec_of(command, shell=shell, free=free)])
-    assert f" env SCALEMARK_{variable} before" in str(refused.value)
-    given = f"env SCALEMARK_{variable} {command.replace('$SCALEMARK_NUM_GPUS', '{num_gpus}')}"
-    assert programs_of([spec_of(given, shell=shell, free=free), spec_of("python quiet.py")])
-
-
-def test_a_variable_that_is_set_too_late_for_the_shell_is_refused_too():
-    late = "env SCALEMARK_NUM_GPUS={num_gpus} echo $SCALEMARK_NUM_GPUS"
-    with pytest.raises(SweepRefusedError, match=r"write \{num_gpus\} for it in the command"):
-        programs_of([spec_of(late, shell=True)])
-
-
 def test_programs_that_only_an_attempt_can_find_are_left_to_it():
     shell = spec_of("my_function a.py; none", shell=True)
     later = spec_of("{run_dir}/made_by_another x.py")
