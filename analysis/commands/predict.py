@@ -384,12 +384,7 @@ def predict(
         if not prediction_of(curve, largest, known).declined:
             most = max(most, largest)
     if most:
-        asked = [*(filters or ())]
-        for option, value in (("--sweep", sweep), ("--origin", origin), ("--source", source)):
-            if value is not None:
-                asked += [option, value]
-        command = read.selection.analysis("predict", *asked, "--to", f"num_gpus={most}")
-        nothing += f"; to check predictions, predict what was measured from fewer GPUs: {command}"
+        nothing += f"; to check predictions by what was measured, say --to num_gpus={most}"
     is_all_declined = all(prediction.declined for prediction in predictions)
     if as_json:
         answer = {"notes": titles.sweep_notes(read.results), "predictions": predictions}

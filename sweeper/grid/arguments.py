@@ -20,7 +20,6 @@ from scalemark.records.trial import AXES, PROGRAM_AXES, READING, STRATEGY_NAMES
 from scalemark.text import untrusted
 from sweeper import SweepRefusedError
 
-_MOST_NAMED = 3
 SEARCH = re.compile(r"(max|best)\([-\d,.\s]*\)", re.ASCII)
 """A value that is looked for."""
 
