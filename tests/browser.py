@@ -19,10 +19,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.conftest import PROJECT
 from tests.needed import needed
 
-SCREENSHOTS = PROJECT / "build" / "screenshots"
 SWITCHES = [
     "--no-sandbox",  # root has none
     "--disable-dev-shm-usage",  # small in containers
@@ -68,11 +66,10 @@ def running(program: Path, home: Path) -> Iterator[Browser]:
 
 
 class Visit:
-    """A page on show at one width and color scheme, and what happened on it so far."""
+    """A page on show, and what happened on it so far."""
 
-    def __init__(self, page: Page, *, width_px: int, color_scheme: ColorScheme) -> None:
+    def __init__(self, page: Page) -> None:
         self.page = page
-        self._size = f"{width_px}px-{color_scheme}"
         self._requests: list[str] = []
         self._complaints: list[str] = []
         page.context.on("request", self._note_request)
@@ -92,12 +89,6 @@ class Visit:
         """The console's errors and warnings, uncaught errors of scripts, and dialogs, which are dismissed."""
         self._hear_all()
         return list(self._complaints)
-
-    def keep_screenshot(self, name: str) -> Path:
-        """A picture of the whole page, for people: build/screenshots/NAME-1600px-light.png. Wider than asked if the page overflows."""
-        path = SCREENSHOTS / f"{name}-{self._size}.png"
-        self.page.screenshot(path=path, full_page=True)
-        return path
 
     def _hear_all(self) -> None:
         """Also what the page has put off to its next turn; what comes before the answer is heard before it."""
@@ -131,19 +122,18 @@ def visit(
     address: Path | str,
     *,
     width_px: int = 1600,
-    height_px: int = 900,
     color_scheme: ColorScheme = "light",
 ) -> Iterator[Visit]:
     """A file, or a URL, loaded into a window of its own that shares nothing with others."""
     url = address.resolve().as_uri() if isinstance(address, Path) else address
     with browser.new_context(
-        viewport={"width": width_px, "height": height_px},
+        viewport={"width": width_px, "height": 900},
         color_scheme=color_scheme,
         reduced_motion="reduce",
         locale="en-US",
         timezone_id="UTC",
     ) as context:
         context.set_default_timeout(TIMEOUT_MS)
-        visited = Visit(context.new_page(), width_px=width_px, color_scheme=color_scheme)
+        visited = Visit(context.new_page())
         visited.page.goto(url)
         yield visited

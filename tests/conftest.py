@@ -14,10 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import postgresql, slurm, tiers
-from tests.missing_programs import pytest_terminal_summary
 from tests.needed import needed
-
-__all__ = ["pytest_terminal_summary"]  # a hook
 
 # In CI the same examples each time; elsewhere new ones are welcome. However slow the machine is: nothing is timed in a test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

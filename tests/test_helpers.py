@@ -2,18 +2,16 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
-import psycopg
 import pytest
 import sqlalchemy as sa
 
-from tests import browser, missing_programs, mutations, postgresql, slurm, stuck, watched
+from tests import browser, mutations, postgresql, slurm, stuck, watched
 from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.installers import printed_by, refused_by
@@ -25,26 +23,6 @@ __all__ = ["chromium", "open_page"]  # fixtures
 pytestmark = pytest.mark.integration
 
 IN_CI = os.environ.get("CI") == "true"
-
-
-def answer(url: str, statement: str) -> list[object]:
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        cursor = connection.execute(statement)
-        return [row[0] for row in cursor] if cursor.description else []
-
-
-def test_databases_of_one_server_are_apart_and_may_copy_a_template(postgresql_server):
-    with (
-        postgresql.new_database(postgresql_server) as one,
-        postgresql.new_database(postgresql_server) as other,
-    ):
-        answer(one, "CREATE TABLE t (x int); INSERT INTO t VALUES (7)")
-        assert answer(other, "SELECT to_regclass('t') IS NOT NULL") == [False]
-        template = sa.make_url(one).database
-        assert template
-        with postgresql.new_database(postgresql_server, template=template) as copy:
-            assert answer(copy, "SELECT x FROM t") == [7]
-    assert template not in answer(postgresql_server, "SELECT datname FROM pg_database")
 
 
 SERVER = """
@@ -135,16 +113,6 @@ def test_an_installer_says_nothing_where_its_programs_are_and_else_what_to_do(na
     places = {"/usr/lib/postgresql": str(tmp_path), ":/usr/sbin:/sbin": ""}
     said = refused_by(name, tmp_path, places)
     assert "and no apt-get to install them with; or install " in said
-
-
-def test_scripts_that_would_make_skipped_tests_run_are_named():
-    slurm = "no Slurm programs (srun): run scripts/install-slurm"
-    reasons = [slurm, slurm, "no chromium on PATH: run scripts/install-chromium", "only root can"]
-    assert missing_programs.advice(reasons) == (
-        "3 tests were skipped for want of programs, which these scripts install: "
-        "scripts/install-slurm (2), scripts/install-chromium (1)"
-    )
-    assert missing_programs.advice(["only root can"]) == ""
 
 
 STUCK = """
@@ -271,20 +239,3 @@ def test_every_complaint_is_noticed_also_after_a_click(open_page, script):
     assert visit.complaints == []
     visit.page.get_by_role("button").click()
     assert visit.complaints == [COMPLAINTS[script]]
-
-
-def test_a_page_is_as_wide_as_asked_and_its_letters_are_not_boxes(open_page):
-    visit = open_page(page("<span>iiii</span> <span>WWWW</span>"), width_px=375, height_px=700)
-    assert visit.page.evaluate("[innerWidth, innerHeight]") == [375, 700]
-    widths = "spans => spans.map(span => span.offsetWidth)"
-    narrow, wide = visit.page.eval_on_selector_all("span", widths)
-    assert 0 < narrow < wide
-
-
-def test_a_page_is_kept_where_git_does_not_look(open_page, monkeypatch, tmp_path):
-    command = ["git", "check-ignore", "-q", browser.SCREENSHOTS]
-    assert subprocess.run(command, cwd=PROJECT, check=False).returncode == 0
-    monkeypatch.setattr(browser, "SCREENSHOTS", tmp_path)
-    kept = open_page(page("<p>hello"), width_px=375).keep_screenshot("p")
-    assert re.fullmatch(r"p-375px-light\.png", kept.name)
-    assert kept.read_bytes().startswith(b"\x89PNG")

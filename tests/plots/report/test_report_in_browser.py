@@ -55,7 +55,6 @@ def test_it_fits_loads_nothing_and_axe_finds_nothing(everything, show, width_px,
         found = page.evaluate(f"{AXE}; axe.run().then(found => found.violations)")
         assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], view
         assert page.evaluate("document.documentElement.scrollWidth") == width_px, view
-    visit.keep_screenshot("report")
     assert visit.complaints == []
     assert [request for request in visit.requests if not request.startswith("data:")] == []
 
