@@ -600,8 +600,6 @@ def _goes_on(run_dir: Path) -> bool:
 
 
 WRONG = [
-    (["model=resnet51"], "did you mean resnet50?"),
-    (["num_gpu=2"], "did you mean num_gpus?"),
     (
         ["-m", "model=trivial,vgg16", "sweep.repeat=2"],
         "sweep has no setting repeat; did you mean repeats?",
@@ -644,16 +642,12 @@ WRONG = [
     (["=3"], "=3: wanted AXIS=VALUE"),
     (["--num-gpus=2"], "have no dashes; write num_gpus=2"),
     (["--model", "x"], "--model: axes and settings have no dashes; write model=VALUE"),
-    (["--dry-run"], "settings have no dashes; write sweep.dry_run=VALUE"),
     (["--repeats", "3"], "write sweep.repeats=VALUE"),
     (["--nosuch"], "--nosuch: no such flag; axes are written AXIS=VALUE"),
     (["--multi"], "--multi: no such flag; did you mean --multirun?"),
     (["--num-gpu", "2"], "did you mean num_gpus=...?"),
     (["--zzz"], "axes are written AXIS=VALUE"),
-    (["model", "x"], "model: cannot be read; wanted AXIS=VALUE"),
-    (["strategy=nccl"], "did you mean sharded_nccl or replicated_nccl or distributed_nccl?"),
     (["strategy=replicated"], "did you mean variable_update=replicated?"),
-    (["strategy=Mirrored"], "did you mean mirrored?"),
     (["strategy=MirroredStrategy"], "did you mean mirrored?"),
     (["strategy=ps"], "did you mean ps_cpu or ps_gpu or distributed_ps?"),
     (["strategy=model.fit"], "here it is fit"),
@@ -662,18 +656,11 @@ WRONG = [
     (["num_gpus=17"], "num_gpus=17: there are 16 CPU devices"),
     (["hardware=gpu"], "hardware=gpu: no usable GPU"),
     (["data=photos", "data.dir=/no/such"], "data.dir=/no/such: no such folder"),
-    (["sweep.name=a/b"], "sweep.name=a/b: wanted letters"),
     (["sweep.repeats=0"], "sweep.repeats=0: wanted 1 to 1000"),
     (
         ["num_steps=99999999999999999999"],
         "num_steps=99999999999999999999: wanted 2147483647 or less",
     ),
-    (
-        ["-m", "seed=range(1,100000001)"],
-        "a grid of 100,000,000 cells: wanted 100,000 at most; run a part of it at a time",
-    ),
-    (["-m", "seed=range(9,1)"], "an empty axis"),
-    (["sweep.exclude=['num_gpu>1']"], "did you mean num_gpus?"),
     (["sweep.plan_format=json"], "add sweep.dry_run=true"),
     (
         ["-m", "--cfg", "job", "model=vgg16,alexnet"],
@@ -681,7 +668,6 @@ WRONG = [
     ),
     (["--resolve"], "--resolve: goes with --cfg job only"),
     (["--experimental-rerun", "x"], "--experimental-rerun: no such flag; "),
-    (["model.name=../evil"], "a fact of the files in conf/model/"),
     (["strategy=ps_cpu", "all_reduce=none"], "give either"),
     (["launcher.start_timeout_s=0"], "launcher.start_timeout_s=0: wanted 0.001 seconds or more"),
     (
@@ -697,7 +683,6 @@ WRONG = [
     (["store.url=/"], "/: a folder; a database is a file"),
     (["store.url=foreign.db"], "a database of another program"),
     (["store.runs_dir=foreign.db/x"], "is not a folder"),
-    (["nonsense"], "wanted AXIS=VALUE"),
 ]
 
 

@@ -258,15 +258,6 @@ def test_each_process_of_a_distributed_trial_may_have_a_mig_device():
         resolve(config(*ring, "num_gpus=4"), GPU, 7, is_mig=True)
 
 
-def test_what_mig_devices_can_never_do_is_refused():
-    with pytest.raises(
-        TrialRefusedError,
-        match="num_gpus=2 hosts=1: the usable devices are MIG slices, and CUDA shows a process only one",
-    ):
-        resolve(config("num_gpus=2"), GPU, 7, is_mig=True)
-    assert resolve(config(), GPU, 7, is_mig=True).num_gpus == 1
-
-
 @pytest.mark.parametrize(("precision", "capability"), [("bf16", (7, 5)), ("tf32", (7, 0))])
 def test_a_precision_that_the_gpus_do_not_have_is_refused(precision, capability):
     said = f"precision={precision}: needs compute capability 8.0, found {capability[0]}.{capability[1]}"

@@ -97,21 +97,6 @@ def test_all_that_can_be_injected_is_bounded():
     assert INJECTED_AT_MOST.keys() <= INJECTED.keys()
 
 
-@pytest.mark.parametrize(
-    "axis",
-    [
-        "data_threads=2",
-        "profile=true",
-    ],
-)
-def test_axes_that_the_cost_model_does_not_know_are_refused(axis):
-    with pytest.raises(
-        TrialRefusedError,
-        match=f"{axis}: the cost model does not know what it changes; leave it out of simulated trials",
-    ):
-        simulated(axis)
-
-
 def test_simulated_trials_are_of_one_process_on_one_host():
     with pytest.raises(
         TrialRefusedError, match="hosts=2: the cost model does not know what it changes"
