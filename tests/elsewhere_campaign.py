@@ -1,17 +1,11 @@
-"""A sweep of tiny trials on several hosts, whose hosts, jobs and orchestrator are killed on the way: what became of each repeat.
+"""A sweep of tiny trials on several hosts, whose hosts, jobs and orchestrator are killed on the way: what became of each repeat."""
 
-`python -m tests.elsewhere_campaign slurm --trials 200` runs a long one; `tests/test_elsewhere.py` holds short ones.
-"""
-
-import argparse
-import os
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -190,39 +184,3 @@ def on_ray(
         faults,
         {"kill a node": kill_node, "restart the cluster": cluster.restart},
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.elsewhere_campaign")
-    parser.add_argument("engine", choices=sorted(FAULTS))
-    parser.add_argument("--trials", type=int, default=50)
-    asked = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="scalemark-campaign-"))
-    with ExitStack() as stack:
-        if asked.engine == "slurm":
-            cluster = stack.enter_context(slurm.cluster())
-            os.environ["SLURM_CONF"] = str(cluster.config)
-            campaign = on_slurm(cluster, folder, asked.trials, FAULTS["slurm"])
-        elif asked.engine == "ray":
-            nodes = stack.enter_context(ray_cluster.cluster())
-            os.environ.update(nodes.variables)
-            campaign = on_ray(nodes, folder, asked.trials, FAULTS["ray"])
-        else:
-            hosts = stack.enter_context(sshd.hosts(folder, ("a", "b")))
-            campaign = on_ssh(hosts, folder, asked.trials, FAULTS["ssh"])
-        try:
-            campaign.run()
-        finally:
-            print(campaign.summary())
-        if asked.engine == "slurm":
-            print(f"left in squeue: {cluster.run('squeue', '-h') or 'nothing'}")
-            slurm.until(lambda: cluster.running() == [])
-        elif asked.engine == "ray":
-            slurm.until(lambda: nodes.running() == [])
-        else:
-            slurm.until(lambda: hosts.running() == [])
-        print("nothing runs on")
-
-
-if __name__ == "__main__":
-    main()
