@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PROJECT
-from tests.filled import measurement
 from tests.ran import ran
 
 pytestmark = pytest.mark.integration
@@ -54,14 +53,3 @@ def test_a_poisoned_attempt_fails_and_the_next_sweep_works(name):
     assert f"{name} is damaged: " in found[1][1]
     again = sweep("seed=2")
     assert again.returncode == 0, again.stderr
-
-
-def test_steps_lost_after_a_power_cut_are_no_result():
-    Path("poison").mkdir()
-    (Path("poison") / "steps.jsonl").write_text("")
-    ended = sweep("seed=908")
-    assert ended.returncode == 1
-    assert (
-        f"steps.jsonl is cut off: it holds 0 measured steps, the measurement was made of {measurement(1.0).num_steps}"
-        in ended.stderr
-    )

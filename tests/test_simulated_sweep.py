@@ -95,10 +95,6 @@ def test_faults_end_trials_as_they_end_real_ones():
 
 
 REFUSED = {
-    "no-profile": (
-        ["engine=simulated"],
-        "sweep: engine=simulated: hardware=auto is no profile; choose one of hardware=dgx1_p100, ",
-    ),
     "no-profile-to-change": (
         ["engine=simulated", "hardware.profile.num_gpus=4"],
         "sweep: hardware.profile: this hardware is no profile; choose hardware=dgx1_p100, ",
@@ -110,10 +106,6 @@ REFUSED = {
     "two-engines": (
         ["hardware=dgx1_p100", "engine=simulated,tensorflow"],
         "engine is one value for the whole sweep",
-    ),
-    "no-tf32": (
-        ["engine=simulated", "hardware=dgx1_p100", "precision=tf32"],
-        "sweep: precision=tf32: needs compute capability 8.0",
     ),
     "no-link": (
         [
@@ -128,17 +120,9 @@ REFUSED = {
         ["engine=simulated", "hardware=k80_8", "precision=fp16"],
         "sweep: engine=simulated: ",
     ),
-    "unknown-field": (
-        ["engine=simulated", "hardware=k80_8", "hardware.profile.speed=1"],
-        "hardware.profile has no setting speed",
-    ),
     "no-number": (
         ["engine=simulated", "hardware=k80_8", "hardware.profile.num_cores=many"],
         "hardware.profile.num_cores=many: wanted a whole number",
-    ),
-    "measure-on-a-profile": (
-        ["engine=tensorflow", "hardware=k80_8"],
-        "hardware=k80_8: a profile is not a machine; add engine=simulated",
     ),
 }
 

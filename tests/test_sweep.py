@@ -215,23 +215,12 @@ def test_help_tells_how_to_write_grids():
     assert "--multirun,-m" in sweep("--hydra-help").stdout
 
 
-@pytest.mark.parametrize(
-    ("line", "choices"),
-    [
-        (
-            "python sweep.py model=resnet1",
-            {"model=resnet101", "model=resnet110_cifar", "model=resnet152", "model=resnet18_cifar"},
-        ),
-        ("python sweep.py -m model=vgg16 num_g", {"num_gpus="}),
-        ("python sweep.py experiment=b", {"experiment=batch_sizes"}),
-    ],
-)
-def test_the_shell_completes_axes_and_choices(line, choices, monkeypatch):
-    monkeypatch.setenv("COMP_LINE", line)
-    assert set(sweep("-sc", "query=bash").stdout.split()) == choices
-    monkeypatch.setenv("COMP_LINE", line.replace("python sweep.py", "scalemark sweep"))
-    of_scalemark = ran([sys.executable, "-m", "scalemark", "-sc", "query=bash"])
-    assert set(of_scalemark.stdout.split()) == choices
+def test_the_shell_completes_both_commands(monkeypatch):
+    monkeypatch.setenv("COMP_LINE", "python sweep.py experiment=b")
+    assert sweep("-sc", "query=bash").stdout.split() == ["experiment=batch_sizes"]
+    monkeypatch.setenv("COMP_LINE", "scalemark sweep -m model=vgg16 num_g")
+    ended = ran([sys.executable, "-m", "scalemark", "-sc", "query=bash"])
+    assert ended.stdout.split() == ["num_gpus="]
 
 
 def test_an_interrupted_sweep_is_continued_under_its_name():
