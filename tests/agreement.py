@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,7 @@ from typing import Any
 from tests.store.command import store
 
 _RUN_DIR = "CASE WHEN attempts.run_dir LIKE '/%' THEN attempts.run_dir ELSE sweeps.run_dir || '/' || attempts.run_dir END"
-FOLDERS = f"""
-    SELECT sweeps.uid, attempts.trial_id, attempts.repeat, attempts.attempt, {_RUN_DIR}
-    FROM attempts JOIN sweeps ON sweeps.id = attempts.sweep_id"""
+FOLDERS = f"SELECT {_RUN_DIR} FROM attempts JOIN sweeps ON sweeps.id = attempts.sweep_id"
 ATTEMPTS = """
     SELECT sweeps.uid, attempts.trial_id, attempts.repeat, attempts.attempt, attempts.outcome, measurements.throughput
     FROM attempts JOIN sweeps ON sweeps.id = attempts.sweep_id LEFT JOIN measurements ON measurements.attempt_id = attempts.id
@@ -27,11 +25,11 @@ STEPS = """
 _KEPT = 0.5e-4  # of the shortest step, or the smallest loss, of an attempt: five digits are kept
 
 
-def problems(database: Path, runs: Path, odd: Collection[str] = ()) -> list[str]:
-    """What does not agree. `odd`: run folders that were made worthless on purpose, which may be refused, and must not count."""
+def problems(database: Path, runs: Path) -> list[str]:
+    """What does not agree."""
     found = check_problems(database)
     found += value_problems(database)
-    found += rebuild_problems(database, runs, odd)
+    found += rebuild_problems(database, runs)
     return found
 
 
@@ -73,7 +71,7 @@ def value_problems(database: Path) -> list[str]:
     return found
 
 
-def rebuild_problems(database: Path, runs: Path, odd: Collection[str]) -> list[str]:
+def rebuild_problems(database: Path, runs: Path) -> list[str]:
     """Makes it anew from the run folders, next to it, and compares the attempts, their throughputs and steps."""
     anew = database.with_name("rebuilt.db")
     anew.unlink(missing_ok=True)
@@ -81,13 +79,11 @@ def rebuild_problems(database: Path, runs: Path, odd: Collection[str]) -> list[s
     if rebuilt.returncode not in (0, 1) or "Traceback" in rebuilt.stderr:
         return [f"store rebuild ended with {rebuilt.returncode}: {rebuilt.stderr}"]
     found = []
-    folders = {run_dir: tuple(identity) for *identity, run_dir in rows(database, FOLDERS)}
-    recorded = folders.keys() - set(odd)
+    recorded = {run_dir for (run_dir,) in rows(database, FOLDERS)}
     for rejected in json.loads(rebuilt.stdout)["rejected"]:
         if rejected["where"] in recorded:
             found.append(f"store rebuild rejects {rejected['where']}: {rejected['reason']}")
-    of_odd = {folders[run_dir] for run_dir in folders.keys() & set(odd)}
-    kept = [row for row in rows(database, ATTEMPTS) if row[:4] not in of_odd]
+    kept = rows(database, ATTEMPTS)
     again = {row[:4]: row[4:] for row in rows(anew, ATTEMPTS)}
     for *identity, outcome, throughput in kept:
         if (reported := again.get(tuple(identity))) != (outcome, throughput):

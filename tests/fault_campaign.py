@@ -29,7 +29,7 @@ import psutil
 
 from tests import agreement, overlap, tiny_program
 from tests.phases import Watched
-from tests.strikes import POISONS, STRIKES
+from tests.strikes import STRIKES
 
 PROJECT = Path(__file__).resolve().parent.parent
 MARK = "SCALEMARK_CAMPAIGN"  # environment variable by which all processes of a campaign are found
@@ -57,9 +57,6 @@ class Campaign:
     num_rivals: int = 1  # sweeps that run at once, with the same command
     faults: Sequence[str] = ()  # only these; none: all that can be
     script: str = "sweep.py"  # of the project
-    poisoned: list[Path] = field(
-        default_factory=list
-    )  # run folders that were made worthless on purpose
     history: list[str] = field(default_factory=list)  # faults, in their order
 
     @property
@@ -95,7 +92,6 @@ class Campaign:
                     name = next(names)
             exit_codes = [sweep.process.wait(WITHIN_S) for sweep in sweeps]
             self.exit_codes.append(exit_codes)
-            self.poisoned += [run_dir for sweep in sweeps for run_dir in sweep.poisoned]
             self._check_said()
             if not any(exit_codes):
                 if self.injected.total() == self.num_faults:
@@ -105,7 +101,7 @@ class Campaign:
 
     def _inject(self, name: str, sweeps: list[Watched], chance: random.Random) -> bool | None:
         """None when all sweeps have ended."""
-        if strike := STRIKES.get(name) or POISONS.get(name):
+        if strike := STRIKES.get(name):
             return strike(sweeps, chance)
         victim = self._wait_for_work([sweep.process for sweep in sweeps], chance)
         return victim and (FAULTS | PROGRAM_FAULTS)[name](self, victim)
@@ -156,11 +152,7 @@ class Campaign:
             ).fetchone()
             if in_flight != (0,):
                 found.append(f"{in_flight[0]} repeats are still claimed or running")
-        results = [
-            path
-            for path in self.folder.glob("runs/*/*/result.json")
-            if path.parent not in self.poisoned
-        ]
+        results = self.folder.glob("runs/*/*/result.json")
         num_results = [json.loads(path.read_text())["outcome"] for path in results].count(
             "completed"
         )
@@ -168,9 +160,7 @@ class Campaign:
             found.append(
                 f"{num_results} run folders are completed, {sum(completed.values())} attempts"
             )
-        found.extend(
-            agreement.problems(self.database, self.folder / "runs", set(map(str, self.poisoned)))
-        )
+        found.extend(agreement.problems(self.database, self.folder / "runs"))
         found.extend(
             f"two attempts at once: {line}" for line in overlap.found(self.folder / "overlap")
         )
@@ -523,14 +513,12 @@ def _run(swept: str, asked: argparse.Namespace) -> int:
     sizes = {}
     if swept == "tensorflow":
         sizes = {"num_trials": asked.trials, "repeats": asked.repeats}
-    faults = [*possible(swept), *POISONS] if swept == "tiny" else []
     with tempfile.TemporaryDirectory() as folder:
         mounted = small_disk(Path(folder), 300)
         try:
             asked_for = campaign(
                 swept,
                 Path(folder),
-                faults,
                 seed=asked.seed,
                 num_faults=asked.faults,
                 num_rivals=asked.rivals,

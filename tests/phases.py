@@ -39,9 +39,6 @@ class Watched:
 
     def __init__(self, process: subprocess.Popen[bytes], database: Path) -> None:
         self.process, self.database = process, database
-        self.poisoned: list[
-            Path
-        ] = []  # run folders of its attempts that were made worthless on purpose
         self._has_opened_database = False
 
     @property

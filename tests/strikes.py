@@ -1,4 +1,4 @@
-"""Ends, stops or deceives a sweep exactly in one phase: it is frozen, looked at once more, and only then struck."""
+"""Ends or stops a sweep exactly in one phase: it is frozen, looked at once more, and only then struck."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 
 from tests.phases import Phase, Watched, num_dead, state_of
-from tests.poison import ODD, poison
 
 WITHIN_S = 900.0  # whatever is waited for
 _LOOK_EVERY_S = 0.002
@@ -123,26 +122,6 @@ def _kill_guard_and_sweep(sweep: Watched) -> bool:
     return _signal_guard(signal.SIGKILL)(sweep) and _signal(signal.SIGKILL)(sweep)
 
 
-def _poison(odd: str, *, then_kill: bool) -> Act:
-    """The trainer ends by itself; then an odd value is in its folder, for this sweep to read or, if it is killed, for the next."""
-
-    def act(sweep: Watched) -> bool:
-        if (trainer := sweep.trainer()) is None:
-            return False
-        pid, run_dir = trainer
-        _until_ended(pid)
-        try:
-            poison(run_dir, odd)
-        except (FileNotFoundError, IndexError):  # it was ended from outside, and left no result
-            return False
-        sweep.poisoned.append(run_dir)
-        if then_kill:
-            sweep.process.kill()
-        return True
-
-    return act
-
-
 def _guards(sweep: Watched) -> list[psutil.Process]:
     found = []
     with suppress(psutil.NoSuchProcess):
@@ -179,17 +158,3 @@ STRIKES: dict[str, Strike] = {
     "SIGKILL guard and sweep, running": Strike(phase=Phase.RUNNING, act=_kill_guard_and_sweep),
 }
 """What is done, and when, as it is reported."""
-
-POISONS: dict[str, Strike] = {
-    **{
-        f"{odd}, read by the sweep": Strike(phase=Phase.RUNNING, act=_poison(odd, then_kill=False))
-        for odd in ODD
-    },
-    **{
-        f"{odd}, read by the next sweep": Strike(
-            phase=Phase.RUNNING, act=_poison(odd, then_kill=True)
-        )
-        for odd in ODD
-    },
-}
-"""What an attempt is found to have left, and by whom."""

@@ -141,6 +141,10 @@ HOSTILE: dict[str, tuple[Callable[[RunFolder], None], str]] = {
         changed("result.json", "verdict", "fine"),
         "result.json is damaged: verdict=fine: wanted one of valid,",
     ),
+    "unknown outcome": (
+        changed("result.json", "outcome", "fine"),
+        "result.json is damaged: outcome=fine: wanted one of completed,",
+    ),
     "textual time": (
         changed("result.json", "measurement.median_step_s", "1 s"),
         "measurement.median_step_s=1 s: wanted a number",
@@ -182,6 +186,10 @@ HOSTILE: dict[str, tuple[Callable[[RunFolder], None], str]] = {
     "step a text": (
         changed("steps.jsonl", "duration_s", "long"),
         "steps.jsonl is damaged: line 3.duration_s=long: wanted a number",
+    ),
+    "step NaN": (
+        changed("steps.jsonl", "duration_s", math.nan),
+        "steps.jsonl is damaged: line 3: NaN: wanted a finite number",
     ),
     "step huge": (changed("steps.jsonl", "step", HUGE), "steps.jsonl is damaged: line 3.step=9"),
     "step at the end of time": (
