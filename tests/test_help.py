@@ -1,6 +1,5 @@
 """`--help` of every command is its text on stdout, exit code 0 and nothing else: it starts nothing and writes nothing."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,17 +57,6 @@ def test_help_of_what_reads_its_own_arguments_fits_the_terminal(command, width, 
     lines = [line for line in ended.stdout.splitlines() if not line.lstrip().startswith(typed)]
     assert lines
     assert [line for line in lines if len(line) > width] == []
-
-
-FORMER = re.compile(
-    r"\b(store|plots|analysis|sweeper) (list|show|table|chart|report|advise|check)\b"
-)
-
-
-@pytest.mark.parametrize("words", WORDS, ids=" ".join)
-def test_help_names_commands_as_they_are_typed(words: list[str], capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
-    assert FORMER.search(run_app(capsys, monkeypatch, *words, "--help").stdout) is None
 
 
 def test_help_of_a_group_breaks_no_sentence(capsys, monkeypatch):
