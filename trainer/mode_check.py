@@ -6,7 +6,7 @@ each of its own replicas; else the others serve it.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -27,6 +27,7 @@ from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import telling_line
 from trainer import devices, keras_model, own_process, run
 from trainer.devices import Devices, on_each
+from trainer.keras_model import Kernels
 from trainer.model_tower import Batch
 from trainer.own_rank import OwnRank, start_beat
 from trainer.selfcheck import ONE_DEVICE, Bench, Check, bench_file, checks_file
@@ -38,7 +39,7 @@ IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 8  # per replica
 WholeBatch = tuple[np.ndarray, np.ndarray]  # inputs and labels of all replicas together
 
 
-def convolutional() -> keras.Model:
+def convolutional(kernels: Kernels = Kernels.ANY) -> keras.Model:
     """Build convolutions, pooling and a dense layer.
 
     Batch normalization and dropout would make N batches differ from one.
@@ -47,15 +48,15 @@ def convolutional() -> keras.Model:
     x = layers.conv(x, 4, 3)
     x = layers.conv(x, 5, 3)
     x = layers.flatten(layers.max_pool(x, 2, 2))
-    return keras_model.build(layers.logits(x, NUM_CLASSES))
+    return keras_model.build(layers.logits(x, NUM_CLASSES), kernels=kernels)
 
 
-def normalized() -> keras.Model:
+def normalized(kernels: Kernels = Kernels.ANY) -> keras.Model:
     """Build a model with batch normalization and dropout, whose state is each replica's own."""
     x = layers.images(IMAGE_PX)
     x = layers.relu(layers.conv_norm(x, 4, 3))
     x = layers.dropout(layers.flatten(x))
-    return keras_model.build(layers.logits(x, NUM_CLASSES))
+    return keras_model.build(layers.logits(x, NUM_CLASSES), kernels=kernels)
 
 
 def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
@@ -71,7 +72,7 @@ def train(
     spec: TrialSpec,
     devices: Devices,
     batches: Sequence[WholeBatch],
-    model: Callable[[], keras.Model] = convolutional,
+    model: run.MakeModel = convolutional,
 ) -> tuple[run.Training, float]:
     """Take a step on every whole batch, split evenly over the replicas; return the loss of the last
     one, too. Their number must be a multiple of steps_per_execution.
@@ -106,8 +107,8 @@ def gradients_at(
 ) -> list[np.ndarray]:
     """Return the gradients at these weights, by a step of plain gradient descent of rate 1."""
 
-    def model() -> keras.Model:
-        built = convolutional()
+    def model(kernels: Kernels) -> keras.Model:
+        built = convolutional(kernels)
         for variable, value in zip(built.trainable_variables, weights, strict=True):
             variable.assign(value)
         return built
@@ -158,7 +159,7 @@ class Row:
     changes: dict[str, Any]  # fields of TrialSpec
     bound: float | None = None  # of the difference from one device; without, replicas are compared
     compares_loss: bool = False
-    model: Callable[[], keras.Model] = convolutional
+    model: run.MakeModel = convolutional
 
     @property
     def options(self) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NoReturn, SupportsFloat
+from typing import NoReturn, SupportsFloat, TypeAlias
 
 import keras
 import numpy as np
@@ -48,7 +48,7 @@ from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import telling_line
 from trainer import devices, keras_model, measured, own_model, own_process, towers
 from trainer.data.synthetic import Synthetic
-from trainer.keras_model import Example, Template, definition
+from trainer.keras_model import Example, Kernels, Template, definition
 from trainer.own_rank import OwnRank, joining, start_beat, wait_for_beats
 from trainer.watching import op_placement, profile, telemetry, utilization
 
@@ -335,10 +335,13 @@ class Training:
         )
 
 
+MakeModel: TypeAlias = Callable[[Kernels], keras.Model]
+
+
 def build(
     spec: TrialSpec,
     trial_devices: devices.Devices,
-    model: Callable[[], keras.Model] | None = None,
+    model: MakeModel | None = None,
     at: towers.At | None = None,
 ) -> Training:
     """Build the towers on devices already claimed.
@@ -400,15 +403,15 @@ def open_training(spec: TrialSpec, trial_devices: devices.Devices) -> tuple[Trai
     return training, data
 
 
-def _template(spec: TrialSpec, model: Callable[[], keras.Model] | None) -> Template:
+def _template(spec: TrialSpec, model: MakeModel | None) -> Template:
     if model is None and is_own(spec.model):
         return own_model.load(spec)
     logits = definition(spec)
     example = Example.of_model(logits, spec)
+    kernels = Kernels.of(spec)
     if model:
-        built = model()
+        built = model(kernels)
     else:
-        kernels = keras_model.Kernels.of(spec)
         built = keras_model.build(logits, recompute=spec.recompute, kernels=kernels)
     if models.takes_tokens(logits):
         return Template(model=built, example=example, item=TOKENS, items_per_example=spec.seq_len)

@@ -74,7 +74,7 @@ def test_gradients_are_summed_where_their_shard_is(make_devices, packs, sums):
 
 @pytest.mark.parametrize(("mode", "num_owners"), [(SHARDED, 3), (RING, 4)], ids=["none", "ring"])
 def test_fewer_elements_than_replicas_leave_shards_empty_or_padded(make_devices, mode, num_owners):
-    def tiny():
+    def tiny(kernels):
         import keras
 
         inputs = keras.Input((8, 8, 3))
