@@ -83,9 +83,8 @@ def check_values(template: str, axes: Mapping[str, str]) -> None:
 
 def of_zero(spec: TrialSpec) -> Iterator[str]:
     """Yield the quotients in the command of a trial that are 0: there is less than one divides."""
-    values = of_axes(spec.axes)
     for text in dict.fromkeys(token[1] for token in _TOKEN.finditer(spec.command)):
-        if text and "//" in text and _computed(text, values) == "0":
+        if text and "//" in text and _computed(text, of_axes(spec.axes)) == "0":
             yield text
 
 

@@ -133,9 +133,9 @@ class TrialSpec(TrialAxes):
     @property
     def axes(self) -> dict[str, AxisValue | None]:
         """Return all axes by name, free ones last; None for those that it lacks."""
-        values: dict[str, AxisValue | None] = {}
-        for name, definition in AXES.items():
-            values[name] = None if self.lacks(definition) else self.value(definition)
+        values: dict[str, AxisValue | None] = {name: getattr(self, name) for name in AXES}
+        if self.engine == Engine.command:
+            values |= {name: None for name, axis in AXES.items() if self.lacks(axis)}
         return values | dict(self.free)
 
     @property
@@ -342,16 +342,19 @@ def named(values: object) -> dict[str, Any]:
 
 # `auto` settles these three, and a strategy is named by a word of its own
 _NEVER_UNUSUAL = ("engine", "min_warm_up_s", "min_window_s", *STRATEGY_AXES, *PROGRAM_AXES)
-_USUAL = {axis.name: axis.default for axis in AXES.values() if axis.default is not None}
+_USUAL = {
+    axis.name: axis.default
+    for axis in AXES.values()
+    if axis.default is not None and axis.name not in _NEVER_UNUSUAL
+}
 _USUAL["optimizer"] = "momentum"
 
 
 def unusual_axes(values: Mapping[str, object]) -> list[str]:
     """Return the axes worth naming beside a number: free ones, and those of an unusual value."""
-    unusual = []
-    for name, usual in _USUAL.items():
-        if name not in _NEVER_UNUSUAL and values.get(name, usual) not in (usual, None):
-            unusual.append(name)
+    unusual = [
+        name for name, usual in _USUAL.items() if values.get(name, usual) not in (usual, None)
+    ]
     return unusual + free_names(values)
 
 

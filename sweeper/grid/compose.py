@@ -245,14 +245,13 @@ _AXES_AND_GROUPS = Config.__dataclass_fields__
 
 
 class _Composed:
-    """A config that Hydra composed, and the values of further axes, checked against it."""
+    """A config that Hydra composed."""
 
     def __init__(self, config: DictConfig) -> None:
         # words of its interpolations: setting what they name changes more than one value
         self.mentioned: set[str] = set()
         for interpolation in _interpolations(config):
             self.mentioned.update(_WORD.findall(interpolation))
-        self.leaves: dict[GridChoice, Any] = {}  # converted by OmegaConf
         # once `typed` is made of it, leaves are set in it to have them converted and checked
         self.scratch = config
 
@@ -271,6 +270,7 @@ class Composer:
         self.base = typed(without_hydra(copy.deepcopy(base)))
         self._composed: dict[Cell, _Composed] = {}
         self._plain: dict[GridChoice, bool] = {}
+        self._leaves: dict[GridChoice, Any] = {}  # as the schema has them, in whatever config
 
     def compose(self, cell: Cell) -> Config:
         """Raises SweepRefusedError, naming the override and the nearest choice."""
@@ -296,7 +296,9 @@ class Composer:
         except OmegaConfBaseException:  # something is missing, which the other choices may bring
             return self._wholly_stock(cell)
         for choice in singly:
-            _set(config, _words(choice), _leaf(composed, choice))
+            if choice not in self._leaves:
+                self._leaves[choice] = _leaf(composed.scratch, choice)
+            _set(config, _words(choice), self._leaves[choice])
         return config
 
     def _wholly_stock(self, cell: Cell) -> Config:
@@ -356,18 +358,16 @@ def _words(choice: GridChoice) -> list[str]:
     return choice.override.key_or_group.split(".")
 
 
-def _leaf(composed: _Composed, choice: GridChoice) -> Any:
-    """Return the value as the schema has it, checked by OmegaConf once."""
-    if choice not in composed.leaves:
-        key = choice.override.key_or_group
-        try:
-            is_added = choice.override.is_add()
-            value = choice.override.value()
-            OmegaConf.update(composed.scratch, key, value, merge=True, force_add=is_added)
-            composed.leaves[choice] = OmegaConf.select(composed.scratch, key, throw_on_missing=True)
-        except OmegaConfBaseException as error:
-            raise SweepRefusedError(explain(error, choice.text)) from error
-    return composed.leaves[choice]
+def _leaf(scratch: DictConfig, choice: GridChoice) -> Any:
+    """Return the value as the schema has it, checked by OmegaConf."""
+    key = choice.override.key_or_group
+    try:
+        is_added = choice.override.is_add()
+        value = choice.override.value()
+        OmegaConf.update(scratch, key, value, merge=True, force_add=is_added)
+        return OmegaConf.select(scratch, key, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise SweepRefusedError(explain(error, choice.text)) from error
 
 
 def _set(config: Config, words: Sequence[str], value: object) -> None:
