@@ -270,6 +270,8 @@ class Composer:
         self.base = typed(without_hydra(copy.deepcopy(base)))
         self._composed: dict[Cell, _Composed] = {}
         self._plain: dict[GridChoice, bool] = {}
+        self._fields_of: dict[GridChoice, set[str]] = {}
+        self._first: dict[tuple[str, ...], Cell] = {}  # that was composed of each set of keys
         self._leaves: dict[GridChoice, Any] = {}  # as the schema has them, in whatever config
 
     def compose(self, cell: Cell) -> Config:
@@ -332,9 +334,53 @@ class Composer:
             return False
         return not isinstance(override.value(), list | dict) and not has_more
 
+    def _put_together(self, choices: Cell) -> _Composed | None:
+        """Take the fields that files of groups set from configs that Hydra composed with one of
+        them each; None where only Hydra knows what comes of several.
+        """
+        keys = tuple(choice.override.key_or_group for choice in choices)
+        first = self._first.setdefault(keys, choices)
+        places = [place for place, choice in enumerate(choices) if choice != first[place]]
+        pairs = [(self._fields(first[place]), self._fields(choices[place])) for place in places]
+        fields = [usual | other for usual, other in pairs]
+        distinct = set().union(*fields)
+        if len(places) < 2 or sum(map(len, fields)) > len(distinct) or not all(map(all, pairs)):
+            return None
+        together = copy.copy(self._stock(first))
+        try:
+            together.typed = copy.copy(together.typed)
+            for place, names in zip(places, fields, strict=True):
+                near = self._stock((*first[:place], choices[place], *first[place + 1 :]))
+                if distinct & (near.mentioned | together.mentioned):
+                    return None
+                for name in names:
+                    setattr(together.typed, name, getattr(near.typed, name))
+        except OmegaConfBaseException:  # something is missing
+            return None
+        return together
+
+    def _fields(self, choice: GridChoice) -> set[str]:
+        """Return the fields that the file of a group sets; none where it may change more."""
+        if choice not in self._fields_of:
+            group = choice.override.key_or_group
+            path = f"{group}/{choice.override.value()}"
+            sources = [source for source in self._loader.get_sources() if source.is_config(path)]
+            fields = set()
+            if sources and choice.override.type is types.OverrideType.CHANGE:
+                file = sources[0].load_config(path)
+                # without a package it is that of the group
+                of_package = {None: {group}, "_global_": {str(name) for name in file.config}}
+                fields = of_package.get(file.header["package"], set())
+                if "defaults" in file.config or not fields <= _AXES_AND_GROUPS.keys():
+                    fields = set()
+            self._fields_of[choice] = fields
+        return self._fields_of[choice]
+
     def _stock(self, choices: Cell) -> _Composed:
-        """Compose by Hydra alone, once."""
-        if choices not in self._composed:
+        """Compose as Hydra alone does, once."""
+        if choices not in self._composed and (composed := self._put_together(choices)):
+            self._composed[choices] = composed
+        elif choices not in self._composed:
             try:
                 config = without_hydra(
                     self._loader.load_sweep_config(self._base, [choice.text for choice in choices])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import register, typed
+from hydra_plugins.scalemark import DEFAULTS
 from sweeper import SweepRefusedError
 from sweeper.grid.compose import Cell, GridChoice, expand, without_hydra
 from tests.composing import composing
@@ -22,14 +23,26 @@ FOLLOWING = {
 }
 
 
+DATA = {"name": "digits", "reads_folder": False, "makes_folder": False, "distorts": False}
+FILES = [  # group, name, content, package
+    ("experiment", "following", FOLLOWING, "_global_"),
+    ("model", "linked", {**DEFAULTS, "name": "vgg16", "num_classes": "${seed}"}, None),
+    ("data", "overlapping", {"data": DATA, "all_reduce": "ring", "seed": 3}, "_global_"),
+    ("data", "nameless", {"reads_folder": False}, None),
+    ("data", "listed", {**DATA, "defaults": [{"/experiment@_global_": "following"}]}, None),
+]
+
+
 @pytest.fixture(scope="module")
 def composer():
     register()
     store = ConfigStore.instance()
-    store.store(group="experiment", name="following", node=FOLLOWING, package="_global_")
+    for group, name, node, package in FILES:
+        store.store(group=group, name=name, node=node, package=package)
     with composing("model=vgg16") as (found, _):
         yield found
-    del store.repo["experiment"]["following.yaml"]
+    for group, name, *_ in FILES:
+        del store.repo[group][f"{name}.yaml"]
 
 
 def cell(*texts: str) -> Cell:
@@ -120,6 +133,27 @@ def test_a_cell_is_composed_as_stock_hydra_composes_it(composer, texts):
             composer.compose(cell(*texts))
     else:
         assert composer.compose(cell(*texts)) == stock
+
+
+@pytest.mark.parametrize("experiment", [[], ["experiment=following"]])
+def test_cells_of_several_groups_are_composed_as_stock_hydra_composes_them(composer, experiment):
+    arguments = [
+        *experiment,
+        "strategy=ps_cpu,replicated_pscpu",
+        "data=synthetic,overlapping,listed",
+        "model=resnet50,trivial,linked",
+    ]
+    for each in expand(arguments):
+        texts = [choice.text for choice in each]
+        stock = composer._loader.load_sweep_config(composer._base, texts)
+        assert composer.compose(each) == typed(without_hydra(stock)), texts
+
+
+def test_a_value_that_one_of_several_files_lacks_is_missing(composer):
+    for texts in ("model=resnet50", "data=digits"), ("model=trivial", "data=digits"):
+        composer.compose(cell(*texts))
+    with pytest.raises(SweepRefusedError, match=r"^data.name: missing"):
+        composer.compose(cell("model=trivial", "data=nameless"))
 
 
 def test_each_cell_of_a_swept_axis_is_composed_as_stock_hydra_composes_it(composer):
