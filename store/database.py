@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from scalemark.host.own_code import database_option, typed
+from scalemark.host.own_code import database_option, installing, typed
 from scalemark.text.untrusted import command_line
 from store.errors import NoSweepError, StoreError
 from store.sqlite import ONLY_READS, SqliteFile, sqlite_explained
@@ -43,6 +44,10 @@ def locate(url: str) -> SqliteFile | PostgresDatabase:
         raise StoreError(f"{database_option('').strip()} is empty; give {_WANTED}")
     scheme, is_url, _ = url.partition("://")
     if is_url and scheme in ("postgresql", "postgres", "postgresql+psycopg"):
+        if find_spec("psycopg") is None:
+            raise StoreError(
+                f"postgresql://...: psycopg is not installed; {installing('postgresql')} adds it"
+            )
         from store.postgresql import PostgresDatabase  # here, because most never need its driver
 
         return PostgresDatabase(url)

@@ -130,8 +130,12 @@ def lack_of_tensorflow() -> str | None:
     if find_spec("tensorflow") and find_spec("keras"):
         return None
     extra = "cuda" if _NVIDIA_DRIVER.exists() else "tensorflow"
+    return f"TensorFlow is not installed; {installing(extra)} adds it"
+
+
+def installing(extra: str) -> str:
+    """Return the command that adds what an extra of this package names."""
     installer = [sys.executable, "-m", "pip", "install"]
     if not find_spec("pip"):  # in an environment that uv has made
         installer = ["uv", "pip", "install", "--python", sys.executable]
-    command = shlex.join([*installer, f"scalemark[{extra}]"])
-    return f"TensorFlow is not installed; {command} adds it"
+    return shlex.join([*installer, f"scalemark[{extra}]"])

@@ -5,7 +5,6 @@ Start the sweep on a host of the cluster, or with RAY_ADDRESS=HOST:PORT. Ray cho
 """
 
 import json
-import sys
 from collections.abc import Sequence
 
 from scalemark.abilities import LauncherAbilities
@@ -14,7 +13,7 @@ ABILITIES = LauncherAbilities(settings=None, heeds=("num_hosts", "python"))
 
 from importlib.util import find_spec
 
-from scalemark.host.own_code import module_command
+from scalemark.host.own_code import installing, module_command
 from scalemark.records.attempt import Placement
 from scalemark.records.trial import TrialSpec
 from sweeper import SweepRefusedError
@@ -30,8 +29,8 @@ class Launcher(prefix.Launcher):
     def find_hosts(self) -> tuple[Sequence[str], int | None]:
         if find_spec("ray") is None:
             raise SweepRefusedError(
-                "launcher=ray: Ray is not installed here; install the version that the cluster "
-                f"runs, as `{sys.executable} -m pip install 'ray>=2.55,<3'`"
+                f"launcher=ray: Ray is not installed here; {installing('ray')} adds it; take "
+                "the version that the cluster runs"
             )
         nodes, num_hosts = self._nodes(), self.config.launcher.num_hosts
         gpus = self.gpus_of_each([node["gpus"] for node in nodes], num_hosts, "the Ray cluster")

@@ -1,6 +1,7 @@
 """Both engines keep the same promises: who writes waits for its turn, who reads can change nothing, no password is ever shown."""
 
 import multiprocessing
+import sys
 from contextlib import closing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -238,6 +239,12 @@ def test_a_server_that_is_not_there_is_reported(postgresql_server):
         Writer("postgresql://me:hunter2@localhost:1/db")
     with pytest.raises(StoreError, match="does not exist; is the server there"):
         Writer(postgresql_server.replace("/postgres?", "/nobody?"))
+
+
+def test_a_server_without_its_driver_is_reported_with_what_adds_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match=r"psycopg is not .* 'scalemark\[postgresql\]' adds it"):
+        locate("postgresql://me@host/db")
 
 
 @pytest.mark.parametrize("name", ["c%41.db", "a?b.db", "a#b.db", "a b.db", "ü;'.db"])
