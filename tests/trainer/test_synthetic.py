@@ -17,3 +17,9 @@ def test_labels_are_of_a_type_that_gpus_keep_in_their_own_memory(make_devices, e
     """A bug: TensorFlow keeps int32 on the host, and copied real labels back in each step."""
     batches = synthetic.Synthetic(small(), make_devices(2), example).next()
     assert [labels.dtype for _, labels in batches] == [tf.int64, tf.int64]
+
+
+def test_tokens_are_not_their_own_labels(make_devices):
+    ((tokens, labels),) = synthetic.Synthetic(small(), make_devices(1), TOKENS).next()
+    num_equal = int(tf.reduce_sum(tf.cast(tokens == labels, tf.int32)))
+    assert num_equal < tf.size(labels) / 2

@@ -24,20 +24,22 @@ MASKED_TOKENS = replace(TOKENS, label_shape=(-(-9 // MASKED),))
 SMALL = {"num_layers": 2, "width": 8, "num_heads": 2, "dropout_rate": 0}
 
 
-def causal(num_layers=2):
+def causal(kernels, num_layers=2):
     sizes = SMALL | {"num_layers": num_layers}
-    return keras_model.build(gpt(TOKENS.input_shape[0], TOKENS.num_symbols, **sizes))
+    return keras_model.build(
+        gpt(TOKENS.input_shape[0], TOKENS.num_symbols, **sizes), kernels=kernels
+    )
 
 
-def masked():
+def masked(kernels):
     logits = bert(TOKENS.input_shape[0], TOKENS.num_symbols, **SMALL)
-    return keras_model.build(logits, recompute=True)
+    return keras_model.build(logits, recompute=True, kernels=kernels)
 
 
 MODELS = {
     "causal": (causal, TOKENS),
     "masked, recomputed": (masked, MASKED_TOKENS),
-    "of one layer": (partial(causal, 1), TOKENS),  # which is compiled in half the time
+    "of one layer": (partial(causal, num_layers=1), TOKENS),  # which is compiled in half the time
 }
 TEXT = {"image_px": 0, "seq_len": 16, "num_classes": 256}
 

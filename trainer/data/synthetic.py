@@ -22,10 +22,11 @@ class Synthetic:
     def __init__(self, spec: TrialSpec, devices: Devices, example: Example) -> None:
         self._batches: list[Batch] = []
         for replica, device in enumerate(devices.replicas, devices.first):
-            seed = (spec.seed, replica)
             with tf.device(device):
-                inputs = _inputs(example, spec.examples_per_replica, seed)
-                self._batches.append((inputs, _labels(example, spec.examples_per_replica, seed)))
+                inputs = _inputs(example, spec.examples_per_replica, (spec.seed, replica))
+                # by another seed: tokens would be their own labels
+                labels = _labels(example, spec.examples_per_replica, (spec.seed, -1 - replica))
+                self._batches.append((inputs, labels))
 
     def next(self) -> list[Batch]:
         return self._batches
