@@ -143,9 +143,11 @@ def _helpers(launch: Launch, files: Sequence[Path], modules: Iterable[Path]) -> 
     while True:
         for file in to_read:
             text = text_of(file)
-            is_left_out = not text and file.is_file() and file.stat().st_size
-            if is_left_out or _LOADS_ANY.search(text):
+            if _LOADS_ANY.search(text):
                 return ()
+            with suppress(FileNotFoundError):  # removed meanwhile
+                if not text and file.is_file() and file.stat().st_size:
+                    return ()
             named |= _words_in(text)
         to_read = [file for file, parts in waiting.items() if parts <= named]
         if not to_read:

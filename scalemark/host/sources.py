@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from glob import glob
 from itertools import islice
 from pathlib import Path
 
@@ -156,7 +157,7 @@ def _beside(root: Path, files: Mapping[str, str]) -> Iterator[str]:
                     continue
                 if file.name.endswith(_SOURCES) and file.is_file():
                     yield name
-                elif file not in folders and any(file.glob("*.py")):
+                elif file not in folders and glob("*.py", root_dir=file):
                     packages.append(file)
     if packages:
         imported: set[str] = set().union(*(imported_by(text_of(file)) for file in known))

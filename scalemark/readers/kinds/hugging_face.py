@@ -7,6 +7,7 @@ all_results.json, train_results.json, trainer_state.json                       i
 ```
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -62,13 +63,15 @@ class HuggingFaceReader(Reader):
         return self._total(values) or self._logged(values)
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
-        for name in () if self._has_total else FILES:
-            # those of upper folders first; links are not followed
-            for path in sorted(folder.rglob(name), key=lambda path: (len(path.parts), path)):
-                is_own = path.is_file() and not path.is_symlink()
-                if is_own and (reading := self.read_file(path)):
-                    yield reading
-                    return
+        found: list[Path] = []
+        # passes over folders that a program removes meanwhile, and links
+        for place, _, names in () if self._has_total else os.walk(folder):
+            found += [Path(place, name) for name in FILES if name in names]
+        # those of upper folders first
+        for path in sorted(found, key=lambda path: (FILES.index(path.name), len(path.parts), path)):
+            if reading := self.read_file(path):
+                yield reading
+                return
 
     def read_file(self, path: Path) -> Reading | None:
         """Return what a results file, or the last entry of a trainer's state, says of the run."""

@@ -1,6 +1,7 @@
 """What the readers of known programs take from their lines and files."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,6 +211,19 @@ def test_the_state_of_a_trainer_is_read_where_there_are_no_results():
     ]
     (reading,) = left("hugging_face", run__trainer_state={"log_history": history})
     assert (reading.throughput, reading.is_total) == (7, True)
+
+
+def test_checkpoints_that_are_removed_meanwhile_are_passed_over():
+    Path("all_results.json").write_text('{"train_samples_per_second": 3}')
+    rotating = "while :; do mkdir -p ck/1/a/b/c ck/2/a/b/c; rm -rf ck/*; done"
+    program = subprocess.Popen(["sh", "-c", rotating])
+    try:
+        for _ in range(1000):
+            (reading,) = open_reader("hugging_face").read_files(Path.cwd())
+            assert reading.throughput == 3
+    finally:
+        program.kill()
+        program.wait()
 
 
 def test_files_of_a_trainer_do_not_repeat_its_lines():
