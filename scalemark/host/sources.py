@@ -157,7 +157,8 @@ def _beside(root: Path, files: Mapping[str, str]) -> Iterator[str]:
                     continue
                 if file.name.endswith(_SOURCES) and file.is_file():
                     yield name
-                elif file not in folders and glob("*.py", root_dir=file):
+                # that of pathlib raises where the folder is removed meanwhile
+                elif file not in folders and glob("*.py", root_dir=file):  # noqa: PTH207
                     packages.append(file)
     if packages:
         imported: set[str] = set().union(*(imported_by(text_of(file)) for file in known))
