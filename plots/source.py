@@ -19,6 +19,7 @@ from analysis.results import Environment, Result
 from scalemark.host.own_code import typed
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_COLUMNS
+from scalemark.run_folder import refused
 from scalemark.text.untrusted import command_line, quoted
 from scalemark.text.wording import counted, natural, safe_name
 from store.errors import StoreError
@@ -135,11 +136,13 @@ def in_words(error: Exception) -> str:
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
     """Yield a file to write, of the same ending, which then replaces `path`, or what a link leads
-    to. A device or a pipe is written to directly. Raises OSError.
+    to. A device is written to directly. Raises OSError, also for a FIFO.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     target = path.resolve() if path.is_symlink() else path
+    if path.is_fifo():
+        raise refused(path, "a FIFO")
     if target.exists() and not target.is_file():
         yield target
         return

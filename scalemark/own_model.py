@@ -15,6 +15,7 @@ from symtable import symtable
 
 from scalemark.models import ModelError
 from scalemark.records.attempt import WORKDIR_VARIABLE
+from scalemark.run_folder import open_regular
 from scalemark.text.wording import did_you_mean
 
 WANTED = "wanted FILE.py:FUNCTION, as my_model.py:build"
@@ -58,7 +59,8 @@ def find(reference: str, folder: Path) -> OwnModel:
     if not os.access(path, os.F_OK):  # also of a name that is too long
         raise ModelError(f"model={reference}: {path}: there is no such file; {_nearest_file(path)}")
     try:
-        source = path.read_bytes()
+        with open_regular(path, follows_links=True) as file:
+            source = file.read()
     except OSError as error:
         raise ModelError(f"model={reference}: {path}: {error.strerror}; {WANTED}") from None
     _check_defined(reference, path, source, function)

@@ -30,13 +30,14 @@ from scalemark.text.untrusted import GRAPH_ERROR, quoted, telling_line
 MOST_BYTES = 2**26
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path, *, follows_links: bool = False) -> BinaryIO:
     """Open a file without waiting for another program or leaving the folder. Raises OSError."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, flags if follows_links else flags | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # ENXIO: a socket
-            raise _refused(path, "a link" if path.is_symlink() else "a socket") from error
+            raise refused(path, "a link" if path.is_symlink() else "a socket") from error
         raise
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -44,7 +45,7 @@ def open_regular(path: Path) -> BinaryIO:
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    raise _refused(path, "a FIFO" if stat.S_ISFIFO(mode) else "a device")
+    raise refused(path, "a FIFO" if stat.S_ISFIFO(mode) else "a device")
 
 
 def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> str:
@@ -56,7 +57,7 @@ def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> str:
     raise OSError(errno.EFBIG, f"found more than {most_bytes} bytes, wanted no more", str(path))
 
 
-def _refused(path: Path, what: str) -> OSError:
+def refused(path: Path, what: str) -> OSError:
     return OSError(errno.EINVAL, f"found {what}, wanted a regular file", str(path))
 
 

@@ -32,6 +32,7 @@ from scalemark.records.axes import (
 )
 from scalemark.records.measurement import ITEMS, STEPS
 from scalemark.records.references import Reference, ReferenceKind, Rejected, published
+from scalemark.run_folder import open_regular
 from scalemark.text.untrusted import masked, quoted
 from scalemark.text.wording import listed, shortened
 from store.database import open_for_writing, reading, writing
@@ -588,7 +589,8 @@ def read_table(path: str) -> ForeignTable:
     if Path(path).is_dir():
         raise StoreError(f"{path}: a folder; name its files, as {path.rstrip('/')}/*.csv")
     try:
-        content = Path(path).read_bytes()
+        with open_regular(Path(path), follows_links=True) as file:
+            content = file.read()
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
     if content.startswith(b"SQLite format 3\0"):

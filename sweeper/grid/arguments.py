@@ -17,6 +17,7 @@ from scalemark.records.overrides import (
     key_of,
 )
 from scalemark.records.trial import AXES, PROGRAM_AXES, READING, STRATEGY_NAMES
+from scalemark.run_folder import open_regular
 from scalemark.text import untrusted
 from sweeper import SweepRefusedError
 
@@ -167,7 +168,8 @@ def _check_axis(argument: str, run: str) -> None:
 def _of_file(path: Path) -> Iterator[str]:
     """Yield the settings of a file, which Hydra checks as if they were typed."""
     try:
-        text = path.read_text()
+        with open_regular(path, follows_links=True) as file:
+            text = file.read().decode()
         read, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
     except OSError as error:
         why = f"{error.strerror}; wanted a file of settings, or a command line"

@@ -1,5 +1,7 @@
 """`model=my_model.py:build` resolves to a trial like any model, without a file in conf/model/."""
 
+import os
+
 import pytest
 
 from conf.resolve import TrialRefusedError
@@ -101,6 +103,12 @@ def test_a_misspelt_file_refuses_the_sweep_with_the_nearest():
     written(DENSE)
     with pytest.raises(ModelError, match=r"there is no such file; did you mean my_model\.py\?"):
         trial("model=my_modle.py:build")
+
+
+def test_a_fifo_is_refused_without_waiting():
+    os.mkfifo("my_model.py")
+    with pytest.raises(ModelError, match="found a FIFO, wanted a regular file"):
+        trial("model=my_model.py:build")
 
 
 def test_it_stands_in_a_grid_beside_ours():

@@ -1,5 +1,6 @@
 """Files of others are known by their content, and nothing is imported where one is not understood."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.store.command import store
     [
         (lambda path: None, "x: No such file or directory"),
         (lambda path: path.mkdir(), "x: a folder; name its files, as x/*.csv"),
+        (os.mkfifo, "x: found a FIFO, wanted a regular file"),
         (lambda path: path.write_bytes(b"a\0b"), "x: no text; wanted CSV, TSV or Markdown"),
         (lambda path: path.write_bytes(b"SQLite format 3\0"), "x: a SQLite database; `scalemark db merge x` adds the results of one"),
     ],

@@ -1,3 +1,4 @@
+import os
 import re
 import shlex
 
@@ -184,6 +185,9 @@ def test_a_missing_file_is_refused():
         match=r"command=none.yaml: No such file or directory; wanted a file of settings, or a",
     ):
         with_program(["command=none.yaml"])
+    os.mkfifo("fifo.yaml")
+    with pytest.raises(SweepRefusedError, match="found a FIFO, wanted a regular file"):
+        with_program(["command=fifo.yaml"])
 
 
 @pytest.mark.parametrize(
