@@ -62,6 +62,8 @@ def reason(lines: Sequence[str]) -> Reason | None:
     for line in errors:
         if processes.says_so(line):
             meaning = "out of host memory; try a smaller batch, or a higher limit (ulimit -v)"
+            if re.search(r"\bCUDA (?:out of memory|error)", line):
+                meaning = "out of GPU memory; try a smaller batch"
             return Reason(outcome=Outcome.OUT_OF_MEMORY, meaning=meaning, line=line)
     for end in _known():
         for line in errors:

@@ -202,6 +202,14 @@ def test_an_error_that_was_caught_says_that_memory_ran_out(line):
     assert ends.says_memory_ran_out(line)
 
 
+@pytest.mark.parametrize(
+    "said", ["CUDA out of memory. Lower the batch", "std::bad_alloc: out_of_memory: CUDA error at: m.hpp:80"]
+)  # fmt: skip
+def test_a_memory_error_that_names_cuda_is_of_the_gpu(said):
+    assert ends.reason([f"MemoryError: {said}"]).meaning.startswith("out of GPU memory")
+    assert ends.reason(["MemoryError"]).meaning.startswith("out of host memory")
+
+
 def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
     lines = [
         "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
