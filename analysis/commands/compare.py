@@ -59,8 +59,8 @@ def compare(
         known.update(row.a.metrics, row.b.metrics)
     for name in metrics:
         if name not in known:
-            there = ", ".join(sorted(known)) or "none"
-            raise StoreError(f"--show {name}: no such number; there are {there}")
+            there = ", ".join(sorted(known)) or "throughput alone"
+            raise StoreError(f"--show {name}: the trials compared lack it; they have {there}")
     if as_json:
         return print_json(
             {

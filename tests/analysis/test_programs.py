@@ -434,6 +434,20 @@ def test_a_faster_one_whose_loss_differs_beyond_its_repeats_is_told(analysis, lo
     assert (said in " ".join(shown.split())) == is_said
 
 
+def test_a_number_that_no_program_printed_is_refused(analysis):
+    trials = [program(command=f"python {name}.py {{zero}} {{offload}}") for name in ("a", "b")]
+    rows = [(trial, 10.0) for trial in trials]
+    fill(
+        "results.db",
+        rows,
+        machine=GPU_BOX,
+        environment=ENVIRONMENT,
+        details=[SEEN_FROM_OUTSIDE] * 2,
+    )
+    ended = analysis("compare", *(trial.trial_id for trial in trials), "--show", "loss")
+    assert "--show loss: the trials compared lack it; they have throughput alone" in ended.stderr
+
+
 def test_losses_that_are_read_in_different_ways_are_not_compared_in_silence(analysis):
     details, rows, trials = [], [], []
     for name, speed, loss in (("train", 20.0, 2.0), ("valid", 10.0, 2.6)):
@@ -450,6 +464,8 @@ def test_losses_that_are_read_in_different_ways_are_not_compared_in_silence(anal
     assert words in " ".join(shown.split())
     (pair,) = json.loads(analysis("compare", *trials, "--json").stdout)["pairs"]
     assert pair["notes"] == []
+    unknown = analysis("compare", *trials, "--show", "los").stderr
+    assert "--show los: the trials compared lack it; they have loss" in unknown
     assert "check that it is the same loss" in shown
 
 
