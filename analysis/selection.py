@@ -61,6 +61,7 @@ class Selection:
                 f"--sweep {self.sweep}: {what} belong to no sweep; leave out one of the two"
             )
         if self.origin.is_ours and self.source is not None:
+            _of_others(replace(self, origin=Origin.PUBLISHED, filters=()))  # it is one, or raises
             beside = f"{typed('compare')} SIDE {self.source} has them beside our own"
             raise StoreError(
                 f"--source {self.source}: of published figures only; add --origin published; "

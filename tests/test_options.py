@@ -66,7 +66,7 @@ TRIAL = small().trial_id[:4]
         (["db", "mark", TRIAL, "--untag", "good"], {"target", "tags_taken_away"}),
         (["db", "mark", TRIAL, "--delete"], {"deleted"}),
         (["db", "mark", "1", "--restore"], {"restored"}),
-        (["db", "import", "--remove", "source=mine"], {"removed", "kept"}),
+        (["db", "import", "--remove", "num_gpus=8"], {"removed", "kept"}),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )

@@ -84,7 +84,7 @@ def num_corrected(
 
 def remove(connection: sa.Connection, filters: Sequence[str]) -> tuple[int, int]:
     """Remove the references that filters choose, within the caller's transaction; return how many,
-    and how many stay because they come with scalemark.
+    and how many stay because they come with scalemark. Raises StoreError where there are none.
     """
     statement = sa.select(ReferenceRow.__table__).order_by(ReferenceRow.id)
     ids: list[int] = []
@@ -101,6 +101,12 @@ def remove(connection: sa.Connection, filters: Sequence[str]) -> tuple[int, int]
                 num_kept += 1
             else:
                 ids.append(part[position]["id"])
+    if not ids and not num_kept:
+        own = sa.select(ReferenceRow.source).where(ReferenceRow.origin != ReferenceKind.PUBLISHED)
+        there = ", ".join(connection.scalars(own.distinct().order_by(ReferenceRow.source)))
+        raise StoreError(
+            f"{' '.join(filters)}: no figure is like that; sources to remove: {there or 'none'}"
+        )
     for some in in_chunks(ids):
         connection.execute(sa.delete(ReferenceRow).where(ReferenceRow.id.in_(some)))
     return len(ids), num_kept

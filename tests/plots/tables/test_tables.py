@@ -153,6 +153,7 @@ def test_0_throughput_divide_nothing(plots, form):
             ("--source", "tf-benchmarks-2017"),
             "--source tf-benchmarks-2017: of published figures only; add --origin published; scalemark compare SIDE tf-benchmarks-2017",
         ),
+        (("--source", "nope"), "nope: no such source; there are tf-benchmarks-2017, "),
         (("--db", "no.db"), "no.db: no such database; run a sweep first"),
     ],
 )

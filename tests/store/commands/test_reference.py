@@ -25,6 +25,9 @@ def test_figures_of_a_table_are_removed_by_their_axes(database):
     import_files(database, ["mine.csv"], said=ImportOptions(axes=("zero",)))
     removed = remove("--db", database, "axes.zero=2", "source=mine.csv")
     assert (removed.stdout, removed.stderr) == ("1 removed\n", "")
+    unknown = remove("--db", database, "source=nope")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "source=nope: no figure is like that; sources to remove: mine.csv" in unknown.stderr
     kept = remove("--db", database, "num_gpus=8")
     assert kept.stdout == "1 removed\n"
     assert "come with scalemark: they stay" in kept.stderr
