@@ -436,13 +436,14 @@ def test_a_faster_one_whose_loss_differs_beyond_its_repeats_is_told(analysis, lo
 
 def test_a_number_that_no_program_printed_is_refused(analysis):
     trials = [program(command=f"python {name}.py {{zero}} {{offload}}") for name in ("a", "b")]
+    details = [SEEN_FROM_OUTSIDE | {"last_loss": None}] * 2
     rows = [(trial, 10.0) for trial in trials]
     fill(
         "results.db",
         rows,
         machine=GPU_BOX,
         environment=ENVIRONMENT,
-        details=[SEEN_FROM_OUTSIDE] * 2,
+        details=details,
     )
     ended = analysis("compare", *(trial.trial_id for trial in trials), "--show", "loss")
     assert "--show loss: the trials compared lack it; they have throughput alone" in ended.stderr
