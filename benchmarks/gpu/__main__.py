@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         box = find_box(options.device)
     except SweepRefusedError as error:
-        parser.error(f"--device {options.device}: {error} (--device cpu tries the kit on these)")
+        parser.error(str(error).replace("hardware=", "--device "))  # as sweeps call it
     try:
         torch_python = found_python(options.torch_python)
         kit = Kit(box=box, folder=options.out.resolve(), torch_python=torch_python)
@@ -181,7 +181,7 @@ def _environment(kit: Kit) -> dict[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu",
-        description=__doc__,
+        description=(__doc__ or "").replace("```\n", ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
