@@ -270,7 +270,11 @@ class VariableUpdateAbilities:
             asked = getattr(spec, axis)
             if asked != value:
                 trains = f"variable_update={spec.variable_update} trains with {axis}={value} alone"
-                yield f"{axis}={asked}: {trains}; leave it out, or choose another strategy".lower()
+                change = "leave it out, or choose"
+                if axis == "loss_scale" and PRECISIONS[spec.precision].is_loss_scaled:
+                    axis = f"precision={spec.precision} {axis}"
+                    change = "choose another precision or"
+                yield f"{axis}={asked}: {trains}; {change} another strategy".lower()
 
     @property
     def is_distributed(self) -> bool:

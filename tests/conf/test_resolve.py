@@ -210,7 +210,7 @@ REFUSED = {  # overrides of a cell, and what is said of it
     "strategy=fit learning_rate_warm_up=5": "learning_rate_warm_up=5: variable_update=fit trains with",
     "strategy=fit data=photos": "data=photos: variable_update=fit trains with",
     "strategy=fit profile=true": "profile=true: variable_update=fit trains with",
-    "strategy=fit precision=fp16": "loss_scale=dynamic: variable_update=fit trains with loss_scale=none alone; leave it out, or choose another strategy",
+    "strategy=fit precision=fp16": "precision=fp16 loss_scale=dynamic: variable_update=fit trains with loss_scale=none alone; choose another precision or another strategy",
     "strategy=fit gradient_repacking=2": "gradient_repacking=2: not with variable_update=fit all_reduce=collective; choose",
     "variable_update=fit all_reduce=ring": "because Model.fit leaves that to tf.distribute.MirroredStrategy; it takes collective",
     "variable_update=mirrored compact_gradients=true": "sends gradients as they are; choose variable_update=distributed_all_reduce, replicated",
