@@ -304,6 +304,10 @@ def _trial_of(
     if num_classes is None:
         num_classes = _published(config)["num_classes"]
     values = {axis.name: _value_of(axis, config, around) for axis in AXES_SET_BY_NAME}
+    if config.engine is not Engine.command and not own_model.is_own(model):
+        for size in models.published_sizes(model):
+            if not values.get(size, num_classes):
+                raise TrialRefusedError(f"{size}=0: {model} wants 1 or more")
     if values["loss_scale"] == "static":
         values["loss_scale"] = STATIC_LOSS_SCALE
     elif not isinstance(values["loss_scale"], str):  # 128 and 128.0 are one trial

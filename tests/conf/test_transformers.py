@@ -51,7 +51,7 @@ def test_a_vision_transformer_is_one_of_images():
         ("model=gpt2 seq_len=2048", "model=gpt2: seq_len=2048: wanted 1024 or less, the number of"),
         ("model=gpt2 image_px=64", "image_px=64: gpt2 takes no images; leave it out"),
         ("model=resnet50 seq_len=64", "seq_len=64: resnet50 takes no tokens; leave it out"),
-        ("model=gpt2 seq_len=0", "image_px=0 seq_len=0: wanted 1 or more of what the model"),
+        ("model=gpt2 seq_len=0", "seq_len=0: gpt2 wants 1 or more"),
         (
             "model=vit_b16 image_px=30",
             "model=vit_b16: image_px=30: wanted a multiple of 16, the patch",
