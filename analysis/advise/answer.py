@@ -79,7 +79,7 @@ def next_trials(
     if question.is_of_others or ranking is None:
         return []
     wanted: list[_Wanted] = []
-    for behind in ranking.unclear:
+    for behind in ranking.rivals:
         if _can_be_distinguished(ranking, behind) and len(wanted) < _MOST_PAIRS:
             wanted.append(_separating(ranking, behind))
     # what was not run, however it would end
@@ -165,19 +165,22 @@ def _can_be_distinguished(ranking: Ranking, behind: Behind) -> bool:
 
 def _separating(ranking: Ranking, behind: Behind) -> _Wanted:
     """Suggest the planned repeats of both; where one is a single run, the first repeats of it."""
-    both = (ranking.top, behind.candidate)
-    top, other = ranking.top.scores, behind.candidate.scores
+    best, rival = ranking.top, behind.candidate
     more = 0
-    if min(len(top), len(other)) > 1:
-        more = more_repeats(top, other, behind.level) or 2
+    if min(len(best.scores), len(rival.scores)) > 1:
+        more = more_repeats(best.scores, rival.scores, behind.level) or 2
     trials = []
-    for candidate in both:
+    for candidate in (best, rival):
         lacking = max(more, REPEATS - len(candidate.scores))
         if lacking > 0:
             trials.append((candidate.result.spec, len(candidate.result.repeats) + lacking))
-    second = described(both[1].result, against=both[0].result, is_cell=True)
+    second = described(rival.result, against=best.result, is_cell=True)
     why = f"repeat the best and {second}, {behind.share:.1%} apart"
-    return _Wanted(why=why, trials=tuple(trials), like=ranking.top.result.spec)
+    if len(trials) == 1:
+        why = f"repeat {second}, {behind.share:.1%} behind the best"
+        if trials[0][0] == best.result.spec:
+            why = f"repeat the best, {behind.share:.1%} ahead of {second}"
+    return _Wanted(why=why, trials=tuple(trials), like=best.result.spec)
 
 
 def _cells(question: Question, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
@@ -346,7 +349,7 @@ def _doubts(ranking: Ranking | None, show: str) -> Iterator[str]:
     if ranking is None:
         return
     contenders = [ranking.pick.result, ranking.top.result]
-    for behind in (*ranking.tied, *ranking.unclear, *ranking.out):
+    for behind in (*ranking.tied, *ranking.rivals):
         contenders.append(behind.candidate.result)
     distinct = {result.trial_id: result for result in contenders}
     for result in distinct.values():
@@ -429,7 +432,7 @@ def _without_trials(answer: Recommendation) -> NextStep | None:
     ranking, question = answer.ranking, answer.question
     if ranking is None:
         return None
-    if ranking.unclear:
+    if ranking.rivals:
         return _unclear(question, ranking)
     if answer.explain:
         return NextStep(why="where its time goes", commands=(answer.explain,))
@@ -447,7 +450,7 @@ def _without_trials(answer: Recommendation) -> NextStep | None:
 
 def _unclear(question: Question, ranking: Ranking) -> NextStep:
     """Say what would tell choices apart where no sweep of ours is worth it, or can be made."""
-    rivals = [ranking.top, *(behind.candidate for behind in ranking.unclear)]
+    rivals = [ranking.top, *(behind.candidate for behind in ranking.rivals)]
     others = [described(rival.result, against=ranking.top.result) for rival in rivals[1:]]
     shown = listed([described(ranking.top.result), *shortened(others, _MOST_NAMED)])
     if not question.environment.origin.is_ours:

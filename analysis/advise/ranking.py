@@ -75,17 +75,15 @@ class Behind:
     low: float | None
     high: float | None
     level: float  # at which an interval of the two alone would be about as wide
-    # by the repeats of all choices; else by their own, since no other was repeated, or they spread
-    # more
-    is_by_all: bool
+    is_by_all: bool  # by the repeats of all choices; else by their own alone, if they spread more
     # times: so far apart may the two be by chance, if processes differ as all repeats say, and a
     # little of 3 %; infinite where a side is a single run
     explained: float
     chance: float  # of a single run to be better, as far as scores tell; else 0
     is_in_doubt: bool  # a single run: such chances add up to too much, with those farther behind
+    is_hopeless: bool  # a single run, farther behind than by the scatter of repeats, and by 10 %
     is_noisy: bool  # the repeats of a side contradict each other, which is no tie
-    # a race put it out; no sign that it is slower
-    is_out_of_race: bool
+    is_out_of_race: bool  # no sign that it is slower
 
     @property
     def share(self) -> float:
@@ -94,8 +92,8 @@ class Behind:
 
     @property
     def is_proven(self) -> bool:
-        """The repeats of both prove it to be behind."""
-        return self.low is not None and self.low > 1
+        """The repeats of both prove it to be behind, or those of others a single run."""
+        return self.is_hopeless or (self.low is not None and self.low > 1)
 
     @property
     def is_tie(self) -> bool:
@@ -118,7 +116,7 @@ class Behind:
             return True
         if self.low is None:
             return self.is_in_doubt
-        return self.is_out_of_race or self.ratio <= self.explained
+        return self.ratio <= self.explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +132,13 @@ class Ranking:
     worse: tuple[Behind, ...]  # by score
 
     @property
+    def rivals(self) -> tuple[Behind, ...]:
+        """Return what may be as good or better."""
+        return (*self.unclear, *self.out)
+
+    @property
     def is_sure(self) -> bool:
-        return not self.unclear and not self.out
+        return not self.rivals
 
     @property
     def certainty(self) -> str:
@@ -152,17 +155,10 @@ class Ranking:
         return next((behind for behind in self.worse if not behind.is_proven), None)
 
     @property
-    def standings(self) -> list[tuple[Candidate, Behind | None, str]]:
-        """All candidates, by kind and score, each with its distance and its standing in a word."""
-        standings: list[tuple[Candidate, Behind | None, str]] = [(self.top, None, "best")]
-        for word, kind in (
-            ("tie", self.tied),
-            ("unclear", self.unclear),
-            ("raced out", self.out),
-            ("worse", self.worse),
-        ):
-            standings += [(behind.candidate, behind, word) for behind in kind]
-        return standings
+    def standings(self) -> list[tuple[Candidate, Behind | None]]:
+        """All candidates by score, each with its distance."""
+        others = sorted((*self.tied, *self.rivals, *self.worse), key=lambda behind: behind.ratio)
+        return [(self.top, None), *((behind.candidate, behind) for behind in others)]
 
 
 def rank(able: Sequence[Result]) -> Ranking | None:
@@ -228,20 +224,24 @@ def _behind(
     others = spread.without(own)
     nums = len(top.scores), len(other.scores)
     ratio = top.score / other.score
-    low, high, chance, level, is_by_all = None, None, 0.0, LEVEL, False
+    low, high, chance, level = None, None, 0.0, LEVEL
+    is_by_all = is_hopeless = False
     if min(nums) > 1:
         is_by_all = others.freedom > 0 and not _spreads_more(own, others)
         reach, level = _reach(top, other, others if is_by_all else None, num_compared)
         low, high = ratio / _factor(reach), ratio * _factor(reach)
     else:
-        is_known = own.freedom + others.freedom >= (
-            _LEAST_FREEDOM if other.result.out_of_race else 1
-        )
+        is_well_known = own.freedom + others.freedom >= _LEAST_FREEDOM
+        is_known = is_well_known or (spread.freedom > 0 and not other.result.out_of_race)
         chance = _chance(ratio, nums, own, others, is_known=is_known)
-    explained = math.inf  # of two choices their own interval says all
-    if num > 2 and min(nums) > 1:
+        if is_well_known and len(top.scores) > 1:
+            most = max(chance, _chance(ratio, nums, own, others, is_known=False))
+            is_hopeless = most <= LEVEL / (2 * num * (num - 1))
+    explained = math.inf  # of two choices, or of few in a race, their own interval says all
+    looks, least_freedom = (_LOOKS, _MOST_FREEDOM) if other.result.out_of_race else (1, 0)
+    if num > 2 and min(nums) > 1 and others.freedom >= least_freedom:
         known, freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
-        explained = _factor(_error(known, nums) * pair_quantile(num, freedom))
+        explained = _factor(_error(known, nums) * pair_quantile(num, freedom, LEVEL / looks))
     return Behind(
         candidate=other,
         ratio=ratio,
@@ -252,6 +252,7 @@ def _behind(
         explained=explained,
         chance=chance,
         is_in_doubt=False,
+        is_hopeless=is_hopeless,
         is_noisy=bool(contradiction(top.scores) or contradiction(other.scores)),
         is_out_of_race=bool(other.result.out_of_race),
     )
@@ -280,9 +281,7 @@ def _reach(
 def _chance(
     ratio: float, nums: tuple[int, int], own: Spread, others: Spread, *, is_known: bool
 ) -> float:
-    """Return the chance that the one that is behind is better, if nothing else is known.
-    `is_known`: enough was repeated to tell how far processes differ.
-    """
+    """Return the chance that the one behind is better. `is_known`: repeats tell the scatter."""
     if is_known:
         variance, freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
         return chance_beyond(math.log(ratio) / _error(variance, nums), freedom)

@@ -143,9 +143,7 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
         return " Its source doubts the number."
     if question.is_published or ranking.tied:
         return ""
-    unproven = ranking.unproven
-    if ranking.unclear:
-        unproven = ranking.unclear[0]
+    unproven = ranking.rivals[0] if ranking.rivals else ranking.unproven
     compared = [pick]
     if unproven is not None:
         compared.append(unproven.candidate)
@@ -228,14 +226,14 @@ def _table(answer: Recommendation) -> _Table:
     columns = (column_heading(ranking.top.result), unit, "vs best", "doubts")
     said = _said([answer])
     standings = ranking.standings
-    texts = cells([candidate.result for candidate, _, _ in standings], ranking.top.result)
-    for text, (candidate, behind, standing) in zip(texts, standings, strict=True):
+    texts = cells([candidate.result for candidate, _ in standings], ranking.top.result)
+    for text, (candidate, behind) in zip(texts, standings, strict=True):
         row = [text, _throughput(answer, candidate.result)]
         row.append("best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x")
         doubts = _marks(candidate.result, said)
-        is_close = standing not in ("best", "worse")
         is_repeated = len(candidate.scores) > 1 and not question.is_published
-        if behind is not None and is_close and is_repeated and not behind.is_noisy:
+        is_close = behind is not None and behind not in ranking.worse and not behind.is_noisy
+        if is_close and is_repeated:
             doubts.insert(0, "tie")
         rows.append((*row, ", ".join(doubts)))
     return columns, rows

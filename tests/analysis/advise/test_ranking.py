@@ -131,6 +131,18 @@ def test_what_a_race_put_out_is_worse_where_its_repeats_tell():
     assert [one.is_proven for one in found.worse] == [True]
 
 
+def test_of_many_raced_choices_two_repeats_far_behind_are_worse_though_they_scatter():
+    """A bug: 16 % behind it was a tie, ranked above what was 9 % behind."""
+    quiet = [[speed * 1.003, speed * 0.997] for speed in np.linspace(6650, 5300, 11)]
+    singles = [[speed] for speed in np.linspace(3600, 940, 40)]
+    repeats = [[7499, 7460, 7525], [6855, 6840, 6850], [6192, 6338], *quiet, *singles]
+    found = ranked(repeats, out_of_race=range(2, len(repeats)))
+    assert found.is_sure
+    assert found.unproven.candidate.scores == (6192, 6338)
+    scores = [candidate.score for candidate, _ in found.standings]
+    assert scores == sorted(scores, reverse=True)
+
+
 def test_what_a_race_put_out_is_taken_by_nobody_as_the_plainest_of_equals():
     tied = [[100.0, 101.0, 99.0], [99.0, 100.0, 101.0]]
     assert len(ranked(tied).tied) == 1

@@ -80,6 +80,8 @@ def test_what_a_race_put_out_is_reported_and_not_called_slower(analysis):
     assert found["certainty"] == "unsure"
     reported = analysis("advise", "--all", "--origin", "measured").stdout
     assert re.search(r"0\.98x .*tie", reported)
+    assert "A race stopped others early" in reported
+    assert separating(found)[0].keys() == {"replicated_nccl", "ps_cpu"}
 
 
 def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
@@ -98,10 +100,19 @@ def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
 
 
 def test_a_single_run_farther_behind_makes_the_best_a_likely_one(analysis):
-    far = (on_gpus(1, **NCCL), 80.0)
-    fill_gpus([*around(on_gpus(4, **NCCL), 300.0), *around(on_gpus(4, **PS), 250.0), far])
+    repeats = [*around(on_gpus(4, **NCCL), 300.0), *around(on_gpus(4, **PS), 250.0)]
+    fill_gpus([*repeats, (on_gpus(4), 260.0)])
     assert answer(analysis)["certainty"] == "likely best"
     assert "Some ran once" in analysis("advise").stdout
+
+
+def test_a_single_run_at_a_quarter_is_not_to_be_repeated(analysis):
+    """A bug: the best was likely, and the one at a quarter of it to be repeated."""
+    far = (on_gpus(1, **NCCL), 80.0)
+    fill_gpus([*around(on_gpus(4, **NCCL), 300.0), *around(on_gpus(4, **PS), 250.0), far])
+    found = answer(analysis)
+    assert found["certainty"] == "surely best"
+    assert not [one for one in found["next_trials"] if one["why"].startswith("repeat ")]
 
 
 def separating(found):
@@ -133,7 +144,8 @@ def test_several_unclear_trials_are_one_to_run_named_by_the_nearest(
     fill_gpus([(on_gpus(4, **NCCL), 300.0), *far, *near])
     found = answer(analysis)
     assert separating(found) == ({"replicated_nccl": "3"}, 2)
-    assert any("and ps_cpu on 4," in one["why"] for one in found["next_trials"])
+    whys = [one["why"] for one in found["next_trials"] if one["why"].startswith("repeat ")]
+    assert whys == ["repeat the best, 3.3% ahead of ps_cpu on 4"]
 
 
 def test_to_unlike_numbers_of_repeats_as_many_are_added(analysis):

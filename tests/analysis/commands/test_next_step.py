@@ -101,6 +101,11 @@ def test_the_likely_best_of_a_program_is_to_be_proven(analysis):
     assert step(whole) == step(ended)
 
 
+def test_where_the_best_was_repeated_only_the_other_is_said_to_be(analysis):
+    fill_programs([*repeated(program(8, 0), 100.0, 101.0, 99.0), (program(8, 2), 85.0)])
+    assert step(analysis("advise")).startswith("repeat zero=2 on 8, 15.0% behind the best (")
+
+
 def test_the_report_of_an_interrupted_sweep_says_so():
     interrupted(2)
     selection = Selection(db="results.db", sweep="night")
