@@ -64,7 +64,9 @@ def test_a_machine_without_gpus_is_refused_and_nothing_is_written(capsys, monkey
     with pytest.raises(SystemExit) as ended:
         main(["--device", "gpu"])
     assert ended.value.code == 2
-    assert "--device gpu: hardware=gpu: no usable GPU" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "error: --device gpu: no usable GPU (" in said
+    assert "; choose --device cpu for CPU devices" in said
     assert list(Path().iterdir()) == []
 
 

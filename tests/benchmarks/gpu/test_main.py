@@ -1,6 +1,5 @@
 """The kit's time and exit code."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -41,15 +40,6 @@ def run(monkeypatch, *ends: str | BaseException, arguments: tuple[str, ...] = ()
 def test_the_exit_code_tells_what_was_proved(ends, code, monkeypatch, capsys):
     assert run(monkeypatch, *ends) == code
     assert ("no line was met or missed" in capsys.readouterr().err) == (code == 3)
-
-
-@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there are GPUs")
-def test_without_a_gpu_the_option_of_the_kit_is_named(capsys):
-    with pytest.raises(SystemExit):
-        program.main(["--device", "gpu"])
-    said = capsys.readouterr().err
-    assert "error: --device gpu: no usable GPU (" in said
-    assert "; choose --device cpu for CPU devices" in said
 
 
 def test_the_help_has_no_marks_of_markdown(capsys):
