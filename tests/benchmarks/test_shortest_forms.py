@@ -15,7 +15,6 @@ pytestmark = pytest.mark.integration
 
 SHORTEST = {  # arguments, and what stands on stdout
     "orchestrator": (["--quick"], "| idle_cost |"),
-    "starts": (["--rounds", "1"], "| list |"),
     "trainer": (["resnet18_cifar", "--quick"], "| resnet18_cifar | ours |"),
     "plots": (
         ["--rounds", "1", "--scale", "0.005", "--only", "tables", "--databases", "."],
