@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import keras
 import numpy as np
 import pytest
 
@@ -17,6 +18,13 @@ MOST_REPLICAS = 4
 def all_devices() -> devices.Devices:
     """Made before any test of this process has TensorFlow make its devices."""
     return devices.claim(DeviceKind.CPU_DEVICE, MOST_REPLICAS)
+
+
+@pytest.fixture(autouse=True)
+def plain_keras() -> None:
+    """Each trial sets these for its process, and a test follows many."""
+    keras.mixed_precision.set_global_policy("float32")
+    keras.config.set_image_data_format("channels_last")
 
 
 @pytest.fixture

@@ -67,7 +67,6 @@ def test_a_transformer_has_its_published_parameters(
     ],
 )
 def test_keras_has_the_gradient_tensors_that_the_cost_model_counts(all_devices, model):
-    keras.mixed_precision.set_global_policy("float32")
     built = keras_model.build(define(model, image_px=96, num_classes=7))
     sizes = tuple(int(np.prod(variable.shape)) for variable in built.trainable_variables)
     assert sorted(network(model, 96, 7).tensors) == sorted(sizes)

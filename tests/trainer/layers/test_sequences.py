@@ -31,7 +31,6 @@ def assert_close(ours, theirs):
 
 
 def test_layer_normalization_equals_keras(all_devices):
-    keras.mixed_precision.set_global_policy("float32")
     found = []
     for layer in (LayerNormalization(1e-5), keras.layers.LayerNormalization(epsilon=1e-5)):
         layer.build((2, 3, 8))
@@ -52,7 +51,6 @@ def test_gelu_equals_tensorflows_exact_one(all_devices):
 
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_attention_equals_keras(all_devices, is_causal):
-    keras.mixed_precision.set_global_policy("float32")
 
     def theirs(x: tf.Tensor) -> tf.Tensor:
         parts = [tf.reshape(part, (2, 5, 2, 4)) for part in tf.split(x, 3, -1)]
@@ -135,7 +133,6 @@ def small_gpt(dropout_rate: float) -> nn.Tensor:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_recomputing_changes_neither_gradients_nor_dropout(all_devices, compiled):
-    keras.mixed_precision.set_global_policy("float32")
     tokens = tf.constant(np.random.default_rng(1).integers(0, 11, (4, 6)), tf.int32)
     found = []
     for recompute in (False, True):
