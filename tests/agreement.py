@@ -26,7 +26,7 @@ _KEPT = 0.5e-4  # of the shortest step, or the smallest loss, of an attempt: fiv
 
 
 def problems(database: Path, runs: Path) -> list[str]:
-    """What does not agree."""
+    """Return what differs between the database and its run folders."""
     found = check_problems(database)
     found += value_problems(database)
     found += rebuild_problems(database, runs)

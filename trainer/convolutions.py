@@ -19,7 +19,7 @@ MANY_WINDOWS = 256
 apart, takes less time than rearranging kernels.
 """
 MANY_ROWS = 1024
-"""Of more rows than this, a convolution is faster than a product by a transposed matrix."""
+"""With more rows than this, convolving is faster than multiplying by a transposed matrix."""
 WIDE = 8
 """Where a matrix has so many times more columns than there are rows, the product is transposed."""
 
@@ -90,7 +90,7 @@ def _by_product(
     layer: keras.layers.Conv2D | keras.layers.Dense, x: tf.Tensor, matrix: tf.Tensor
 ) -> tf.Tensor:
     """Multiply the last axis of x by a matrix, add the layer's bias, and call its activation."""
-    outputs = _finished(layer, product(tf.reshape(x, [-1, x.shape[-1]]), matrix))
+    outputs = _finished(layer, _product(tf.reshape(x, [-1, x.shape[-1]]), matrix))
     return tf.reshape(outputs, [-1, *x.shape[1:-1], matrix.shape[1]])
 
 
@@ -103,7 +103,7 @@ def _finished(layer: keras.layers.Conv2D | keras.layers.Dense, outputs: tf.Tenso
 
 
 @tf.custom_gradient
-def product(
+def _product(
     rows: tf.Tensor, matrix: tf.Tensor
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
     """Multiply (N, C) by (C, F)."""

@@ -79,9 +79,8 @@ class Attention(keras.layers.Layer):
         queries, keys, values = tf.unstack(parts)
         queries *= tf.cast(1 / math.sqrt(depth), x.dtype)
         scores = tf.matmul(queries, keys, transpose_b=True)
-        if (
-            self.is_causal
-        ):  # made here, because a constant would be part of the graph in every layer
+        if self.is_causal:
+            # made here, because a constant would be part of the graph in every layer
             positions = tf.range(length)
             is_later = positions > positions[:, tf.newaxis]
             scores += tf.where(is_later, tf.constant(_UNSEEN, x.dtype), tf.constant(0, x.dtype))

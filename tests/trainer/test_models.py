@@ -27,7 +27,6 @@ pytestmark = pytest.mark.integration
 def test_a_model_has_its_published_parameters_and_gradients(
     all_devices, model, image_px, num_classes, num_parameters, num_gradients
 ):
-    keras.mixed_precision.set_global_policy("float32")
     built = keras_model.build(define(model, image_px=image_px, num_classes=num_classes))
     sizes = tuple(int(np.prod(variable.shape)) for variable in built.trainable_variables)
     assert sum(sizes) == num_parameters
@@ -50,7 +49,6 @@ def test_a_model_has_its_published_parameters_and_gradients(
 def test_a_transformer_has_its_published_parameters(
     all_devices, model, num_parameters, num_gradients, recompute
 ):
-    keras.mixed_precision.set_global_policy("float32")
     seq_len = 32 if "seq_len" in published_sizes(model) else None
     built = keras_model.build(define(model, seq_len=seq_len), recompute=recompute)
     sizes = tuple(int(np.prod(variable.shape)) for variable in built.trainable_variables)
